@@ -14,7 +14,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx bounds mutants damaged faults survey tvm isa lint sanitize bench ablation models clean
+.PHONY: help venv demo test quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx bounds mutants damaged faults survey tvm isa lint sanitize bench bench-training ablation models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -93,6 +93,9 @@ bench: $(VENV)/.dev models ## every model against ONNX Runtime, OpenVINO and PyT
 ablation: $(VENV)/.dev models ## what each pass, and the assignment of buffer layouts, is worth; writes docs/passes_ablation.md (half an hour; ABLATION="--only dqn,lstm" for some)
 	$(BIN)/python -m tools.bench.ablation --json docs/passes_ablation.json --markdown docs/passes_ablation.md \
 	  --svg docs/passes_ablation.svg $(ABLATION)
+
+bench-training: $(VENV)/.dev ## one compiled training step against PyTorch, eager and compiled; writes the table of docs/training.md (BENCH="--only lstm" for some)
+	$(BIN)/python -m tools.bench.training --json docs/training.json --markdown docs/training.md $(BENCH)
 
 models: $(VENV)/.dev ## the model files that tests and benchmarks use, made once, in .models or $$LEGATO_MODELS
 	$(BIN)/python -m tools.models
