@@ -27,6 +27,7 @@ from legato.relay._external_passes import (
     OutlineCompilerFunctionsWithExistingGlobalSymbols,
     PartitionGraph,
 )
+from legato.relay._flexible import FlexibleShapeDispatch
 from legato.relay._forms import (
     DeadCodeElimination,
     Defunctionalization,
@@ -95,7 +96,7 @@ __all__ = ["AlterOpLayout", "AnnotateSpans", "AnnotateTarget", "BackwardFoldScal
            "CombineParallelDense", "CombineParallelOpBatch", "Conv2dToSparse", "Conv2dToSparse2",
            "ConvertLayout", "DeadCodeElimination", "Defunctionalization", "DefuseOps",
            "DenseToSparse", "DivToMul", "DynamicToStatic", "EliminateCommonSubexpr", "EtaExpand",
-           "FastMath", "FirstOrderGradient", "FlattenAtrousConv", "FoldConstant",
+           "FastMath", "FirstOrderGradient", "FlattenAtrousConv", "FlexibleShapeDispatch", "FoldConstant",
            "FoldConstantExpr", "FoldExplicitPadding", "FoldScaleAxis", "ForwardFoldScaleAxis",
            "FunctionPass", "FuseOps", "InferCorrectLayoutOutput", "InferType", "InferTypeLocal",
            "Inline", "InlineCompilerFunctionsBoundTo", "InlinePrimitives", "LabelOps", "LambdaLift",
@@ -259,7 +260,6 @@ _NOT_HERE: Final[Mapping[str, str]] = {
     "ManifestLifetimes": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "CollagePartition": "nothing is measured to cut a module: legato.generators.partition takes generators in order",
     "FakeQuantizationToInteger": "there are no operators of the quantised dialect (qnn)",
-    "FlexibleShapeDispatch": "sizes of dims are given to legato.compile: shapes={'n': [1, 8, '1..512']}",
     "MarkCompilerFunctionsAsExtern": "nothing calls lowered functions; a function for a generator stays what it is",
     "QnnCanonicalize": "there are no operators of the quantised dialect (qnn)",
     "QnnLegalize": "there are no operators of the quantised dialect (qnn)",
