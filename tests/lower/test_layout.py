@@ -65,6 +65,27 @@ def test_products_of_matrices_lie_one_after_the_other(
     assert choose_order(axes, body, [], True, 16).order == expected
 
 
+@pytest.mark.parametrize("pad", [(), (0, 0, 0, 2)])
+def test_space_behind_rows_changes_no_order(pad: tuple[int, ...]) -> None:
+    """The sums of a weight's gradient, over taps and channels, keep their order wherever rows of the data begin."""
+    data, grad = placeholder("data", [const(8), const(64), const(30), const(30)], "float32"), placeholder(
+        "grad", [const(8), const(32), const(28), const(28)], "float32")  # fmt: skip
+    data.layout = Layout((0, 1, 2, 3), pad=pad)
+    ky, kx, y, x = (Var(name, lo=0) for name in ("ky", "kx", "y", "x"))
+    axes = [Axis(v, const(n)) for v, n in ((ky, 3), (kx, 3), (C, 64), (W, 32))]
+    body = Load(data, (N, C, y + ky, x + kx)) * Load(grad, (N, W, y, x))
+    assert choose_order(axes, body, [], True, 16).order == (0, 1, 2, 3)
+
+
+def test_a_turned_contraction_is_computed_in_its_own_order() -> None:
+    """And turned by a kernel of its own."""
+    b = Builder()
+    grad, data = b.var("grad", (2, 8, 9, 9)), b.var("data", (2, 4, 9, 9))
+    dw = b.op("nn.conv2d_backward_weight")(grad, data, kernel_size=(3, 3), padding=(1, 1))
+    exe = legato.compile(Module.from_expr(b.function([grad, data], dw)), keep=("lower",))
+    assert re.findall(r"kernel @(\w+)_0\(", exe.module_after("lower"))[-2:] == ["weight_gradient", "turned"]
+
+
 def test_constants_decide_nothing() -> None:
     assert order([32, 64], [64, 32], [C, N], constant=True) == (0, 1)
 

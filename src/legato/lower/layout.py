@@ -91,7 +91,7 @@ def _places(main: Load, axes: Sequence[Axis]) -> dict[int, tuple[int, ...]]:
     order = main.buffer.layout.order
     along = follows(main, axes)
     has_other = any(n not in along and not is_unit(a.extent) for n, a in enumerate(axes))
-    if _is_split(along, order) or (has_other and main.buffer.layout.is_row_major):
+    if _is_split(along, order) or (has_other and list(order) == sorted(order)):
         return {n: (n,) for n in range(len(axes))}
     last = -1
     places: dict[int, tuple[int, ...]] = {}

@@ -29,7 +29,16 @@ from legato.lower.rules.row import row
 from legato.lower.rules.scan import scan_program
 from legato.lower.rules.tile_update import combine
 from legato.lower.scheduling import Kernel, Schedule, Scheduling
-from legato.lower.traits import covers, element_of, index_of, is_epilogue, is_reduction, order_of_long, tensors_read
+from legato.lower.traits import (
+    covers,
+    element_of,
+    index_of,
+    is_epilogue,
+    is_reduction,
+    is_turned,
+    order_of_long,
+    tensors_read,
+)
 from legato.te.inline import inline
 from legato.te.scan import Scan
 from legato.te.steps import steps_of
@@ -172,6 +181,8 @@ class _Scheduler(Scheduling):
         if len(reductions) == 1 and is_epilogue(tensor, body, reductions[0]):
             return reduced(self, tensor, body, reductions[0])
         temporaries = long_rows(self, reductions) if self.has_chain else []
+        if len(reductions) == 1 and is_turned(tensor, body, reductions[0]):
+            temporaries = reductions  # a contraction is computed well in its own order only
         if not temporaries:
             job = row_job(self, tensor, body)
             if job is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from legato.arith.expr import Expr, Var
 from legato.arith.prove import prove_equal
-from legato.arith.substitute import rewrite
+from legato.arith.substitute import rewrite, variables
 from legato.lower.access import depends, extent_of, follows, is_unit, stride
 from legato.lower.conditions import Pad
 from legato.te.inline import inline, loads
@@ -27,6 +27,7 @@ __all__ = [
     "index_of",
     "is_epilogue",
     "is_reduction",
+    "is_turned",
     "order_of_long",
     "run_along_memory",
     "tensors_read",
@@ -117,6 +118,17 @@ def is_epilogue(tensor: Tensor, body: Expr, reduction: Tensor) -> bool:
         )
 
     return all(is_same(x) for x in loads(body) if x.buffer is reduction)
+
+
+def is_turned(tensor: Tensor, body: Expr, contraction: Tensor) -> bool:
+    """True if `contraction` is one, of several tensors, and each element of `tensor` = `body` is made of just one of
+    its elements, other than the same: its axes are permuted, say."""
+    assert isinstance(tensor.stage, Stage)
+    assert isinstance(contraction.stage, Stage)
+    reads = [x for x in loads(body) if x.buffer is contraction]
+    if len(reads) != 1 or len(tensors_read(contraction.stage.body)) < 2:
+        return False
+    return {a.var for a in tensor.stage.axes if not is_unit(a.extent)} <= set(variables(*reads[0].indices))
 
 
 def _has(places: Expr, needed: Expr) -> bool:

@@ -15,8 +15,8 @@ from legato.ops._tensors import Array, accumulator, known_int, product
 from legato.te.tensor import Tensor, compute, reduce
 from legato.tir.expr import cast
 
-__all__ = ["Groups", "centred_squares", "channel_groups", "compute_dtype", "inverse_root", "mean", "numpy_dtype",
-           "over_axes", "parameter", "sum_over", "vector_shape"]  # fmt: skip
+__all__ = ["Groups", "centred_squares", "channel_groups", "compute_dtype", "count_as", "inverse_root", "mean",
+           "numpy_dtype", "over_axes", "parameter", "sum_over", "vector_shape"]  # fmt: skip
 
 Indices = tuple[Expr, ...]
 

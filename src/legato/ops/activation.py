@@ -352,6 +352,7 @@ dropout = Op(
     type_rel=_dropout_relation,
     reference=lambda x, a: (x.copy(), np.ones_like(x)),
     compute=_dropout_compute,
+    grad=lambda b, call, dy: [b.get(dy, 0)],
     fusion=Fusion.ELEMWISE,
     samples=(Sample((((2, 3), "float32"),), exact=True), Sample((EDGES,), {"rate": 0.1}, exact=True)),
     doc="(data, mask): in inference nothing is dropped, so data is unchanged and the mask is all ones.",

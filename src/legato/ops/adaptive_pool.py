@@ -11,13 +11,18 @@ from functools import partial
 
 import numpy as np
 
-from legato.arith.expr import Expr, cdiv, const, floordiv, lt, max_, select
+from legato.arith.expr import Expr, const, lt, max_, select
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
+from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
+from legato.ir.expr import Call
+from legato.ir.expr import Expr as Node
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import quiet
+from legato.ops._gradients import Contribution, Rule
+from legato.ops._pool_windows import Bins, pool_gradient
 from legato.ops._pooling import divided, floor_value, mean_dtype, mean_of
 from legato.ops._rules import NUMBER, at_least, require_dtype, require_rank, tensor
 from legato.ops._tensors import Array, as_int, cast_to, known_int, product, tensor_bytes
@@ -64,7 +69,8 @@ class AdaptivePool3DAttrs(AdaptivePoolAttrs):
 Pool = GlobalPoolAttrs | AdaptivePoolAttrs
 
 
-def _orders(a: Pool) -> tuple[DimOrder, DimOrder]:
+def adaptive_orders(a: Pool) -> tuple[DimOrder, DimOrder]:
+    """Dimension orders of the data and of the result; the relation has checked that they exist."""
     letters = "NC" + spatial_letters(window_rank(a.layout))
     data, out = dim_order(a.layout, letters), dim_order(a.out_layout or a.layout, letters)
     assert data is not None
@@ -81,7 +87,13 @@ def _sizes(a: Pool, spatial: Sequence[Dim]) -> tuple[Dim, ...]:
     return sizes * len(spatial) if len(sizes) == 1 else sizes
 
 
-def _relation(rank: int, rel: Relation, data: Type, a: Pool) -> Type | None:
+def adaptive_bins(a: Pool, spatial: Sequence[Dim]) -> list[Bins]:
+    """The windows along each spatial dimension."""
+    return [Bins(n, size) for n, size in zip(spatial, _sizes(a, spatial), strict=True)]
+
+
+def adaptive_relation(rank: int, rel: Relation, data: Type, a: Pool) -> Type | None:
+    """The type of the result of pooling in `rank` dimensions."""
     letters = "NC" + spatial_letters(rank)
     order = data_order(rel, a.layout, letters, "layout")
     out_order = data_order(rel, a.out_layout or a.layout, letters, "out_layout")
@@ -97,39 +109,8 @@ def _relation(rank: int, rel: Relation, data: Type, a: Pool) -> Type | None:
     return TensorType(out_order.checked_shape(rel, (n, c, *sizes)), data.dtype)
 
 
-@dataclass(frozen=True, slots=True)
-class _Bins:
-    """How `extent` elements fall into `count` windows."""
-
-    extent: Dim
-    count: Dim
-
-    @property
-    def fixed(self) -> Dim | None:
-        """The size of every window, where it is the same for all."""
-        extent, count = known_int(self.extent), known_int(self.count)
-        if count == 1:
-            return self.extent
-        if self.extent is self.count:
-            return const(1)
-        return const(extent // count) if extent is not None and count and extent % count == 0 else None
-
-    @property
-    def largest(self) -> Dim:
-        """The size of the largest window, or more."""
-        return self.fixed or cdiv(self.extent, self.count) + 1
-
-    def start(self, o: Expr) -> Expr:
-        """The first element of window `o`."""
-        return o * self.fixed if self.fixed is not None else floordiv(o * self.extent, self.count)
-
-    def end(self, o: Expr) -> Expr:
-        """The element behind the last of window `o`."""
-        return self.start(o) + self.fixed if self.fixed is not None else cdiv((o + 1) * self.extent, self.count)
-
-
 def _reference(largest: bool, data: Array, a: Pool) -> Array:
-    order, out_order = _orders(a)
+    order, out_order = adaptive_orders(a)
     x = order.to_canonical(data)
     dtype = dt.dtype(x.dtype)
     sizes = [as_int(s) for s in _sizes(a, [const(n) for n in x.shape[2:]])]
@@ -155,9 +136,9 @@ def _bin(x: Array, axis: int, count: int, largest: bool) -> tuple[Array, Array]:
 
 
 def _compute(largest: bool, data: Tensor, a: Pool, out: TensorType) -> Tensor:
-    order, out_order = _orders(a)
+    order, out_order = adaptive_orders(a)
     spatial = order.extents(data.shape)[2:]
-    bins = [_Bins(n, s) for n, s in zip(spatial, out_order.extents(out.shape)[2:], strict=True)]
+    bins = adaptive_bins(a, spatial)
     acc = data.dtype if largest else mean_dtype(data.dtype)
     outside = const(floor_value(acc) if largest else 0, acc)
 
@@ -170,13 +151,13 @@ def _compute(largest: bool, data: Tensor, a: Pool, out: TensorType) -> Tensor:
                 value = select(lt(i, b.end(o)), value, outside)
         return value
 
-    pooled = reduce("max" if largest else "sum", out.shape, [b.largest for b in bins], term, "pool")
+    pooled = reduce("max" if largest else "sum", out.shape, [b.taps for b in bins], term, "pool")
     if largest:
         return pooled
 
     def mean(*index: Expr) -> Expr:
         position = out_order.canonical(index)[2:]
-        count = product(b.fixed or b.end(o) - b.start(o) for b, o in zip(bins, position, strict=True))
+        count = product(b.size(o) for b, o in zip(bins, position, strict=True))
         return cast(mean_of(pooled[index], max_(count, const(1))), out.dtype)
 
     return compute(out.shape, mean, "average")
@@ -184,6 +165,17 @@ def _compute(largest: bool, data: Tensor, a: Pool, out: TensorType) -> Tensor:
 
 def _cost(args: Sequence[TensorType], out: Type, a: Pool) -> Cost:
     return Cost(product(args[0].shape), tensor_bytes((*args, out)))
+
+
+def _global_gradient(largest: bool) -> Rule:
+    """The rule of global pooling: that of adaptive pooling to one window."""
+    rule = pool_gradient(f"adaptive_{'max' if largest else 'avg'}_pool2d")
+
+    def of_one(b: Builder, call: Call, dy: Node) -> Sequence[Contribution]:
+        a = AdaptivePoolAttrs((1, 1), call.attrs.layout, call.attrs.out_layout)
+        return rule(b, Call(call.op, call.args, a, ty=call.ty), dy)
+
+    return of_one
 
 
 _DOC = """{What} over the windows [⌊o·I/O⌋, ⌈(o+1)·I/O⌉) of each of {rank} spatial dimensions: I the data's extent, O
@@ -197,9 +189,10 @@ def _pool(name: str, rank: int, attrs: type[Attrs], samples: tuple[Sample, ...])
         name=f"nn.{name}_pool{rank}d",
         args=("data",),
         attrs=attrs,
-        type_rel=partial(_relation, rank),
+        type_rel=partial(adaptive_relation, rank),
         reference=quiet(partial(_reference, largest)),
         compute=partial(_compute, largest),
+        grad=_global_gradient(largest) if whole else pool_gradient(f"{name}_pool{rank}d"),
         fusion=Fusion.REDUCE,
         cost=_cost,
         samples=samples,

@@ -21,6 +21,7 @@ from legato.base.dataclass import dataclass
 from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
+from legato.ops._conv_gradients import conv_gradient
 from legato.ops._families import quiet
 from legato.ops._rules import divides, tensor
 from legato.ops._tensors import (
@@ -271,6 +272,7 @@ def _convolution(rank: int, attrs: type[Conv2DAttrs], samples: tuple[Sample, ...
         type_rel=partial(_relation, rank),
         reference=quiet(_reference),
         compute=_compute,
+        grad=conv_gradient,
         fusion=Fusion.CONTRACTION,
         narrow=lambda a: Narrow.CONTRACTS if a.groups == 1 else Narrow.NEVER,  # few terms a group: nothing to gain
         cost=_cost,

@@ -23,6 +23,7 @@ from legato.base.dataclass import dataclass
 from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
+from legato.ops._conv_gradients import conv_transpose_gradient
 from legato.ops._families import quiet
 from legato.ops._rules import at_least, divides, tensor
 from legato.ops._tensors import (
@@ -299,6 +300,7 @@ def _transposed(rank: int, attrs: type[Conv2DTransposeAttrs], samples: tuple[Sam
         type_rel=partial(_relation, rank),
         reference=quiet(_reference),
         compute=_compute,
+        grad=conv_transpose_gradient,
         fusion=Fusion.CONTRACTION,
         cost=_cost,
         samples=samples,

@@ -18,6 +18,12 @@ from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, Type
 from legato.ops._families import EDGES, quiet
+from legato.ops._norm_gradients import (
+    group_norm_gradient,
+    instance_norm_gradient,
+    layer_norm_gradient,
+    rms_norm_gradient,
+)
 from legato.ops._normalise import (
     Groups,
     centred_squares,
@@ -158,6 +164,7 @@ layer_norm = Op(
     type_rel=_layer_relation,
     reference=quiet(_layer_reference),
     compute=_layer_compute,
+    grad=layer_norm_gradient,
     fusion=Fusion.REDUCE,
     cost=_cost,
     samples=(
@@ -228,6 +235,7 @@ instance_norm = Op(
     type_rel=_channel_relation,
     reference=quiet(_instance_reference),
     compute=_instance_compute,
+    grad=instance_norm_gradient,
     fusion=Fusion.REDUCE,
     cost=_cost,
     samples=(
@@ -244,6 +252,7 @@ group_norm = Op(
     type_rel=_channel_relation,
     reference=quiet(_group_reference),
     compute=_group_compute,
+    grad=group_norm_gradient,
     fusion=Fusion.REDUCE,
     cost=_cost,
     samples=(
@@ -291,6 +300,7 @@ rms_norm = Op(
     type_rel=_rms_relation,
     reference=quiet(_rms_reference),
     compute=_rms_compute,
+    grad=rms_norm_gradient,
     fusion=Fusion.REDUCE,
     cost=_cost,
     samples=(

@@ -11,20 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from functools import reduce as reduce_pairs
-from typing import Any
 
 import numpy as np
 
-from legato.arith.expr import Expr, const, max_, min_
+from legato.arith.expr import Expr, const, max_
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type, dims
 from legato.ops._families import quiet
+from legato.ops._pool_windows import Sliding, pool_gradient
 from legato.ops._pooling import divided, floor_value, mean_dtype, mean_of
 from legato.ops._rules import NUMBER, require_dtype, require_rank, tensor
-from legato.ops._tensors import Array, as_int, cast_to, product, tensor_bytes
+from legato.ops._tensors import Array, cast_to, product, tensor_bytes
 from legato.ops._window import (
     DimOrder,
     Window,
@@ -101,7 +101,8 @@ class AvgPool3DAttrs(MaxPool3DAttrs):
     count_include_pad: bool = False
 
 
-def _orders(a: MaxPoolAttrs) -> tuple[DimOrder, DimOrder]:
+def pool_orders(a: MaxPoolAttrs) -> tuple[DimOrder, DimOrder]:
+    """Dimension orders of the data and of the result; the relation has checked that they exist."""
     letters = "NC" + spatial_letters(window_rank(a.layout))
     data, out = dim_order(a.layout, letters), dim_order(a.out_layout or a.layout, letters)
     assert data is not None
@@ -109,14 +110,22 @@ def _orders(a: MaxPoolAttrs) -> tuple[DimOrder, DimOrder]:
     return data, out
 
 
-def _windows(a: MaxPoolAttrs, spatial: Sequence[Dim]) -> list[Window]:
+def pool_windows(a: MaxPoolAttrs, spatial: Sequence[Dim]) -> list[Window]:
+    """How windows slide along each spatial dimension."""
     rank = len(spatial)
     steps = zip(spread(a.strides, rank), spread(a.dilation, rank), pads(a.padding, rank), strict=True)
     each = zip(spatial, dims(spread(a.pool_size, rank)), steps, strict=True)
     return [Window(n, k, stride, dilation, *sides, a.ceil_mode) for n, k, (stride, dilation, sides) in each]
 
 
-def _relation(rank: int, rel: Relation, data: Type, a: MaxPoolAttrs) -> Type | None:
+def sliding(a: MaxPoolAttrs, spatial: Sequence[Dim]) -> list[Sliding]:
+    """The windows along each spatial dimension."""
+    include_pad = isinstance(a, AvgPoolAttrs | AvgPool1DAttrs | AvgPool3DAttrs) and a.count_include_pad
+    return [Sliding(w, w.count, include_pad) for w in pool_windows(a, spatial)]
+
+
+def pool_relation(rank: int, rel: Relation, data: Type, a: MaxPoolAttrs) -> Type | None:
+    """The type of the result of pooling in `rank` dimensions."""
     letters = spatial_letters(rank)
     order = data_order(rel, a.layout, "NC" + letters, "layout")
     out_order = data_order(rel, a.out_layout or a.layout, "NC" + letters, "out_layout")
@@ -126,7 +135,7 @@ def _relation(rank: int, rel: Relation, data: Type, a: MaxPoolAttrs) -> Type | N
     require_rank(rel, data, order.rank, what="data")
     require_dtype(rel, data, NUMBER, "data")
     n, c, *spatial = order.checked_extents(rel, data.shape)
-    along = _windows(a, spatial)
+    along = pool_windows(a, spatial)
     require_room(rel, along, letters, "window")
     return TensorType(out_order.checked_shape(rel, (n, c, *(w.count for w in along))), data.dtype)
 
@@ -135,9 +144,9 @@ def _relation(rank: int, rel: Relation, data: Type, a: MaxPoolAttrs) -> Type | N
 
 
 def _max_reference(data: Array, a: MaxPoolAttrs) -> Array:
-    order, out_order = _orders(a)
+    order, out_order = pool_orders(a)
     x = order.to_canonical(data)
-    views = taps(x, _windows(a, dims(x.shape[2:])), floor_value(dt.dtype(x.dtype)))
+    views = taps(x, pool_windows(a, dims(x.shape[2:])), floor_value(dt.dtype(x.dtype)))
     largest = reduce_pairs(np.maximum, (view for _, view in views))
     return np.array(out_order.from_canonical(largest), order="C")  # a copy even where one tap is the data itself
 
@@ -146,9 +155,9 @@ def _pooled(
     data: Tensor, a: MaxPoolAttrs, out: TensorType, combiner: str, outside: Expr, f: Callable[[Expr], Expr]
 ) -> Tensor:
     """The reduction of `f` of the elements over each window."""
-    order, out_order = _orders(a)
+    order, out_order = pool_orders(a)
     spatial = order.extents(data.shape)[2:]
-    along = _windows(a, spatial)
+    along = pool_windows(a, spatial)
     padded = pad_stage(data, order.at[2:], along, outside)
 
     def term(*index: Expr) -> Expr:
@@ -166,50 +175,25 @@ def _max_compute(data: Tensor, a: MaxPoolAttrs, out: TensorType) -> Tensor:
 # ------------------------------------------------------------------------------- average
 
 
-def _counted(w: Window, position: Any, include_pad: bool, smaller: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
-    """The taps [lo, hi) of the window at `position` that count; works on expressions and on integer arrays."""
-    start = position * w.stride - w.before
-    end = w.extent + w.after if include_pad else w.extent
-    first = -w.before if include_pad else 0
-    above = -smaller(start * 0, start - first)  # how far the window begins before what counts
-    return (above + (w.dilation - 1)) // w.dilation, smaller((end - start + (w.dilation - 1)) // w.dilation, w.kernel)
-
-
-def _all_count(w: Window, include_pad: bool) -> bool:
-    """True if every tap of every window counts."""
-    return not w.is_padded or (include_pad and not w.ceil)
-
-
 def _avg_reference(data: Array, a: AvgPoolAttrs) -> Array:
-    order, out_order = _orders(a)
+    order, out_order = pool_orders(a)
     x = order.to_canonical(data)
     dtype = dt.dtype(x.dtype)
-    along = _windows(a, dims(x.shape[2:]))
+    along = pool_windows(a, dims(x.shape[2:]))
     total = reduce_pairs(np.add, (view for _, view in taps(cast_to(x, mean_dtype(dtype)), along, 0)))
-    count = np.ones((1,) * len(along), np.int64)
-    for n, w in enumerate(along):
-        plain = Window(as_int(w.extent), as_int(w.kernel), w.stride, w.dilation, w.before, w.after)  # type: ignore[arg-type]  # NumPy counts with ints, a kernel with dims
-        lo, hi = _counted(plain, np.arange(total.shape[2 + n]), a.count_include_pad, np.minimum)
-        shape = [1] * len(along)
-        shape[n] = -1
-        count = count * np.maximum(hi - lo, 0).reshape(shape)
+    sizes = (w.sizes(n) for w, n in zip(sliding(a, dims(x.shape[2:])), total.shape[2:], strict=True))
+    count = reduce_pairs(np.multiply.outer, sizes)
     return np.ascontiguousarray(out_order.from_canonical(cast_to(divided(total, np.maximum(count, 1)), dtype)))
 
 
 def _avg_compute(data: Tensor, a: AvgPoolAttrs, out: TensorType) -> Tensor:
-    order, out_order = _orders(a)
-    along = _windows(a, order.extents(data.shape)[2:])
+    order, out_order = pool_orders(a)
+    along = sliding(a, order.extents(data.shape)[2:])
     acc = mean_dtype(data.dtype)
     total = _pooled(data, a, out, "sum", const(0, data.dtype), lambda x: cast(x, acc))
 
     def element(*index: Expr) -> Expr:
-        count: Expr = const(1)
-        for w, p in zip(along, out_order.canonical(index)[2:], strict=True):
-            if _all_count(w, a.count_include_pad):
-                count = count * w.kernel
-                continue
-            lo, hi = _counted(w, p, a.count_include_pad, min_)
-            count = count * max_(hi - lo, const(0))
+        count = product(w.size(p) for w, p in zip(along, out_order.canonical(index)[2:], strict=True))
         return cast(mean_of(total[index], max_(count, const(1))), out.dtype)
 
     return compute(out.shape, element, "average")
@@ -240,9 +224,10 @@ def _pool(name: str, rank: int, attrs: type[MaxPoolAttrs], samples: tuple[Sample
         name=f"nn.{name}_pool{rank}d",
         args=("data",),
         attrs=attrs,
-        type_rel=partial(_relation, rank),
+        type_rel=partial(pool_relation, rank),
         reference=quiet(_max_reference if largest else _avg_reference),
         compute=_max_compute if largest else _avg_compute,
+        grad=pool_gradient(f"{name}_pool{rank}d"),
         fusion=Fusion.REDUCE,
         narrow=Narrow.MOVES if largest else Narrow.NEVER,
         cost=_cost,

@@ -19,6 +19,7 @@ from legato.ir.types import TensorType, TupleType, Type
 from legato.ops._families import EDGES, quiet
 from legato.ops._gradients import extents, narrow, only, shape_of
 from legato.ops._gradients import wide as wide_
+from legato.ops._norm_gradients import batch_norm_gradient
 from legato.ops._normalise import compute_dtype, numpy_dtype, over_axes, parameter, sum_over, vector_shape
 from legato.ops._rules import FLOAT, normalize_axes, normalize_axis, require_dtype, tensor
 from legato.ops._tensors import Array, accumulator, cast_to, product, tensor_bytes, wide
@@ -113,6 +114,7 @@ batch_norm = Op(
     type_rel=_batch_relation,
     reference=quiet(_batch_reference),
     compute=_batch_compute,
+    grad=batch_norm_gradient,
     fusion=Fusion.BROADCAST,
     cost=_cost,
     samples=(

@@ -51,6 +51,8 @@ SIGNATURES: Final[Mapping[str, str]] = {
     " count_include_pad=False",
     "nn.avg_pool3d": "data, pool_size=(1, 1, 1), strides=(1, 1, 1), dilation=(1, 1, 1), padding=(0, 0, 0),"
     f" layout='NCDHW', {_POOL}, count_include_pad=False",
+    "nn.avg_pool2d_grad": f"out_grad, data, pool_size=(1, 1), strides=(1, 1), padding=(0, 0), layout='NCHW', {_POOL},"
+    " count_include_pad=True",
     "nn.contrib_dense_pack": "data, weight, weight_layout='NC', units=None, out_dtype=''",
     "nn.conv1d": f"data, weight, strides=1, padding=0, dilation=1, {_CONV},"
     " data_layout='NCW', kernel_layout='OIW', out_layout='', out_dtype=''",
@@ -65,6 +67,7 @@ SIGNATURES: Final[Mapping[str, str]] = {
     "nn.max_pool2d": f"data, pool_size=(1, 1), strides=(1, 1), dilation=(1, 1), padding=(0, 0), layout='NCHW', {_POOL}",
     "nn.max_pool3d": "data, pool_size=(1, 1, 1), strides=(1, 1, 1), dilation=(1, 1, 1), padding=(0, 0, 0),"
     f" layout='NCDHW', {_POOL}",
+    "nn.max_pool2d_grad": f"out_grad, data, pool_size=(1, 1), strides=(1, 1), padding=(0, 0), layout='NCHW', {_POOL}",
     "nn.pad": "data, pad_width, pad_value=0, pad_mode='constant'",
     "nn.space_to_batch_nd": "data, block_shape, paddings, pad_value=0",
     "nn.upsampling": "data, scale_h=1, scale_w=1, layout='NCHW', method='nearest_neighbor', align_corners=False",

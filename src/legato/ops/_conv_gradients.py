@@ -1,0 +1,108 @@
+"""Gradients of convolutions: a convolution, a transposed one and the gradient of the weight are each other's.
+
+Each of the three maps two of (data x, weight w, grad dy) to the third; the attributes are those of the convolution.
+Weights are multiplied by zeros where there is no data, also those that are infinite: there gradients are NaN, as what
+the convolution gives is none that anybody would differentiate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from legato.arith.prove import prove_equal
+from legato.infer.builder import Builder
+from legato.ir.expr import Call, Expr
+from legato.ir.types import Dim
+from legato.ops._gradients import Contribution, dtype_of, extents, shape_of
+from legato.ops._tensors import known_int
+from legato.ops._window import DimOrder, dim_order, pads, spatial_letters, spread, window_rank
+
+__all__ = ["conv_gradient", "conv_transpose_gradient", "data_gradient", "of_convolution", "weight_gradient"]
+
+_TURNED: Final = str.maketrans("OIoi", "IOio")
+
+
+def conv_gradient(b: Builder, call: Call, dy: Expr) -> list[Contribution]:
+    """The rule of a convolution."""
+    data, weight = call.args
+    return [data_gradient(b, call.attrs, dy, weight, data), weight_gradient(b, call.attrs, dy, data, weight)]
+
+
+def conv_transpose_gradient(b: Builder, call: Call, dy: Expr) -> list[Contribution]:
+    """The rule of a transposed convolution: of the convolution whose data `dy` is and whose result the data is."""
+    data, weight = call.args
+    a = _Turned(call.attrs)
+    return [of_convolution(b, a, dy, weight, data), weight_gradient(b, a, data, dy, weight)]
+
+
+class _Turned:
+    """The attributes of the convolution of which a transposed one is the gradient."""
+
+    def __init__(self, a: Any) -> None:
+        self.strides, self.padding, self.dilation, self.groups = a.strides, a.padding, a.dilation, a.groups
+        self.data_layout, self.grad_layout = a.out_layout or a.data_layout, a.data_layout
+        self.kernel_layout = a.kernel_layout.translate(_TURNED)
+
+
+def _grad_layout(a: Any) -> str:
+    return str(getattr(a, "grad_layout", "") or getattr(a, "out_layout", "") or a.data_layout)
+
+
+def _common(a: Any) -> dict[str, Any]:
+    return {"strides": a.strides, "padding": a.padding, "dilation": a.dilation, "groups": a.groups}
+
+
+def of_convolution(b: Builder, a: Any, data: Expr, weight: Expr, like: Expr) -> Expr:
+    """The convolution of `data` as far as `like`, its result, goes."""
+    rank = window_rank(a.data_layout)
+    conv = b.op(f"nn.conv{rank}d")
+    y = conv(data, weight, **_common(a), data_layout=a.data_layout, kernel_layout=a.kernel_layout,
+             out_layout=_grad_layout(a), out_dtype=dtype_of(like))  # fmt: skip
+    return _cut(b, y, like, _order(_grad_layout(a), "NC"))
+
+
+def data_gradient(b: Builder, a: Any, grad: Expr, weight: Expr, like: Expr) -> Expr:
+    """The gradient with respect to the data, which is `like`."""
+    rank = window_rank(a.data_layout)
+    order, grad_order = _order(a.data_layout, "NC"), _order(_grad_layout(a), "NC")
+    kernel = _order(a.kernel_layout, "OI").extents(shape_of(weight))[2:]
+    spatial, outs = order.extents(shape_of(like))[2:], grad_order.extents(shape_of(grad))[2:]
+    steps = zip(spread(a.strides, rank), spread(a.dilation, rank), pads(a.padding, rank), strict=True)
+    each = zip(spatial, outs, kernel, steps, strict=True)
+    extra = [_left(n, (m - 1) * s + (k - 1) * d + (1 - sum(sides)), s) for n, m, k, (s, d, sides) in each]
+    transposed = b.op(f"nn.conv{rank}d_transpose")
+    x = transposed(grad, weight, **_common(a), output_padding=tuple(extra), data_layout=_grad_layout(a),
+                   kernel_layout=a.kernel_layout.translate(_TURNED), out_layout=a.data_layout,
+                   out_dtype=dtype_of(like), finite_weight=True)  # fmt: skip
+    return _cut(b, x, like, order)
+
+
+def _left(extent: Dim, reached: Dim, stride: int) -> int:
+    """How many elements of the data are behind all windows, or as many as there may be."""
+    known = known_int(extent - reached)
+    return stride - 1 if known is None else known
+
+
+def weight_gradient(b: Builder, a: Any, grad: Expr, data: Expr, like: Expr) -> Expr:
+    """The gradient with respect to the weight, which is `like`."""
+    kernel = _order(a.kernel_layout, "OI").extents(shape_of(like))[2:]
+    backward = b.op(f"nn.conv{window_rank(a.data_layout)}d_backward_weight")
+    return backward(grad, data, **_common(a), kernel_size=extents(kernel), grad_layout=_grad_layout(a),
+                    data_layout=a.data_layout, kernel_layout=a.kernel_layout, out_dtype=dtype_of(like))  # fmt: skip
+
+
+def _order(layout: str, channels: str) -> DimOrder:
+    order = dim_order(layout, channels + spatial_letters(window_rank(layout)))
+    assert order is not None
+    return order
+
+
+def _cut(b: Builder, x: Expr, like: Expr, order: DimOrder) -> Expr:
+    """`x` without what it has behind the extents of `like` in space."""
+    shape, wanted = shape_of(x), shape_of(like)
+    axes = [d for d in order.at[2:] if not prove_equal(shape[d], wanted[d])]
+    if not axes:
+        return x
+    ends: Sequence[Dim] = [wanted[d] for d in axes]
+    return b.strided_slice(x, begin=(0,) * len(axes), end=extents(ends), axes=tuple(axes))
