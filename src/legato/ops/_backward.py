@@ -42,7 +42,7 @@ class _Layer:
         self.units = shape_of(self.initial[0])[1]
         (self.count,) = extents([self.steps])
         self._masks()
-        self.x = self.split(self.ordered(widened(b, gates_in)))
+        self.x = self.split(self._running(self.ordered(widened(b, gates_in))))
 
     # Sequences
 
@@ -71,6 +71,12 @@ class _Layer:
         place = b.where(self.is_on, back, b.broadcast_to(self.number, shape=extents([self.steps, self.batch])))
         swapped = b.take(b.transpose(x, axes=(1, 0, 2)), b.transpose(place, axes=(1, 0)), axis=1, batch_dims=1)
         return b.transpose(swapped, axes=(1, 0, 2))
+
+    def _running(self, x: Expr) -> Expr:
+        """`x` without what stands behind the ends, which may be anything, not even finite."""
+        if self.runs is None:
+            return x
+        return self.b.where(self.b.expand_dims(self.is_on, axis=2), x, self.b.zeros_like(x))
 
     def masked(self, x: Expr | None) -> Expr | None:
         """`x` where steps run, and 0."""
