@@ -145,3 +145,23 @@ def test_second_order(kind: str) -> None:
 def first(b: Builder, main: Function, params: list[Any]) -> Expr:
     """The states of every step."""
     return b.get(b.apply(main, params), 0)
+
+
+@pytest.mark.parametrize("reverse", ["True", "False"])
+def test_what_stands_behind_the_ends_does_not_count(reverse: str) -> None:
+    mod = autodiff.grad(
+        legato.parse(f"""
+    #[version = "0.0.5"]
+    def @main(%x: Tensor[(3, 2, 8), float64], %w: Tensor[(8, 2), float64], %h: Tensor[(2, 2), float64],
+              %n: Tensor[(2,), int32]) {{
+      sum(nn.lstm_scan(%x, %w, %h, %h, %n, lengths=True, reverse={reverse}).0)
+    }}
+    """)
+    )
+    rng = np.random.default_rng(8)
+    x, w, h = rng.normal(size=(3, 2, 8)), rng.normal(size=(8, 2)), rng.normal(size=(2, 2))
+    n = np.array([2, 1], np.int32)
+    wanted = evaluate(mod, [x, w, h, n])
+    x[2:, 0], x[1:, 1] = np.nan, np.inf
+    for g, v in zip(evaluate(mod, [x, w, h, n]), wanted, strict=True):
+        np.testing.assert_array_equal(g, v)

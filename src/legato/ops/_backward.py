@@ -42,7 +42,7 @@ class _Layer:
         self.units = shape_of(self.initial[0])[1]
         (self.count,) = extents([self.steps])
         self._masks()
-        self.x = self.split(self.ordered(widened(b, gates_in)))
+        self.x = self.split(self._running(self.ordered(widened(b, gates_in))))
 
     # Sequences
 
@@ -71,6 +71,12 @@ class _Layer:
         place = b.where(self.is_on, back, b.broadcast_to(self.number, shape=extents([self.steps, self.batch])))
         swapped = b.take(b.transpose(x, axes=(1, 0, 2)), b.transpose(place, axes=(1, 0)), axis=1, batch_dims=1)
         return b.transpose(swapped, axes=(1, 0, 2))
+
+    def _running(self, x: Expr) -> Expr:
+        """`x` without what stands behind the ends, which may be anything, not even finite."""
+        if self.runs is None:
+            return x
+        return self.b.where(self.b.expand_dims(self.is_on, axis=2), x, self.b.zeros_like(x))
 
     def masked(self, x: Expr | None) -> Expr | None:
         """`x` where steps run, and 0."""
@@ -187,12 +193,11 @@ def _sum_of_steps(b: Builder, x: Expr) -> Expr:
 
 
 def lstm_gradient(b: Builder, call: Call, dy: Expr) -> list[Contribution]:
-    """The cells of every step are computed again where the call does not give them."""
+    """Of gates that do not look at the cells, these follow by a recurrence; otherwise the call is to give them."""
     s = _Layer(b, call, 4, 2)
-    a, args = call.attrs, call.args
-    known = call if a.cells else b.call("nn.lstm_scan", *args, **{**_items(a), "cells": True})
-    outputs, cells = (s.ordered(widened(b, b.get(known, n))) for n in (0, 3))
-    h, c = s.before(s.initial[0], outputs), s.before(s.initial[1], cells)
+    a = call.attrs
+    outputs, cells = s.ordered(widened(b, b.get(call, 0))), _known_cells(b, s)
+    h, c = s.before(s.initial[0], outputs), None if cells is None else s.before(s.initial[1], cells)
     peep = [_peephole(b, s, n) if a.peepholes else None for n in range(3)]
     products = s.split(s.product(h, s.weight))
 
@@ -202,8 +207,12 @@ def lstm_gradient(b: Builder, call: Call, dy: Expr) -> list[Contribution]:
             value = b.add(value, b.multiply(state, weight))
         return s.apply(which, value)
 
-    (i, di), (o, do), (g, dg) = gate(0, 0, c, peep[0]), gate(1, 0, cells, peep[1]), gate(3, 1)
+    (i, di), (g, dg) = gate(0, 0, c, peep[0]), gate(3, 1)
     f, df = (b.subtract(1.0, i), None) if a.input_forget else gate(2, 0, c, peep[2])
+    if cells is None or c is None:
+        cells = _cells(b, s, f, b.multiply(i, g))
+        c = s.before(s.initial[1], cells)
+    o, do = gate(1, 0, cells, peep[1])
     out, dout = s.apply(2, cells, clip=False)
     # Of the gates' inputs, by the cotangents of the hidden state (o) and of the cell as a whole (i, f, g).
     by_o = b.multiply(out, do)
@@ -229,6 +238,24 @@ def lstm_gradient(b: Builder, call: Call, dy: Expr) -> list[Contribution]:
         more.append(b.concatenate(*(_sum_of_steps(b, b.multiply(d, v)) for d, v in seen), axis=0))
     initial = [s.first(last[n], s.state(found, n)) for n in (0, 1)]
     return s.given(dx, s.weighed(dx, h), initial, more)
+
+
+def _known_cells(b: Builder, s: _Layer) -> Expr | None:
+    """The cells after each step that the call gives, or would give."""
+    call, a = s.call, s.a
+    if not a.cells and not a.peepholes:
+        return None
+    known = call if a.cells else b.call("nn.lstm_scan", *call.args, **{**_items(a), "cells": True})
+    return s.ordered(widened(b, b.get(known, 3)))
+
+
+def _cells(b: Builder, s: _Layer, forget: Expr, added: Expr) -> Expr:
+    """The cells after each step of forget · cell + added, by a recurrence that begins one step before."""
+    rest, new = s.rested(forget), s.masked(added)
+    first = b.expand_dims(s.initial[1], axis=0)
+    found = b.linear_recurrence(b.concatenate(first, rest, axis=0), b.concatenate(first, new, axis=0), axis=0)
+    (end,) = extents([s.steps + 1])
+    return b.strided_slice(found, begin=(1,), end=(end,), axes=(0,))
 
 
 def _items(a: Any) -> dict[str, Any]:

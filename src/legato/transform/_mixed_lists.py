@@ -34,7 +34,9 @@ NEVER: Final = frozenset({
     "exp", "power", "log", "log2", "log10", "erf", "rsqrt", "nn.softmax", "nn.fast_softmax", "nn.log_softmax",
     "nn.l2_normalize", "nn.layer_norm", "nn.group_norm", "nn.instance_norm", "nn.rms_norm", "nn.lrn", "nn.softplus",
     "arange", "dyn.arange", "sum", "prod", "mean", "variance", "cumsum", "cumprod", "argwhere", "nn.rnn_scan",
-    "nn.gru_scan", "nn.lstm_scan", "collapse_sum_to", "linear_recurrence",
+    "nn.cross_entropy", "nn.cross_entropy_with_logits", "nn.nll_loss", "nn.softmax_cross_entropy", "nn.kl_div",
+    "nn.mse_loss", "nn.binary_cross_entropy_with_logits", "nn.gru_scan", "nn.linear_scan", "nn.lstm_scan",
+    "collapse_sum_to", "linear_recurrence",
 })  # fmt: skip
 
 # What is made of nothing, and may be made in 16 bits as well.
