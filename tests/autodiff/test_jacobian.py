@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import legato
 from legato import grad, hessian, jacobian
@@ -108,6 +110,48 @@ def test_hessians_are_jacobians_of_gradients(text: str) -> None:
         assert_near(row, wanted)
     assert_near(got[0][1], np.moveaxis(got[1][0], range(args[1].ndim), range(-args[1].ndim, 0)), 1e-12)
     assert_near(evaluate(hessian(mod, "y"), args), got[1][1], 1e-13)
+
+
+PEERS: dict[str, Callable[..., Any]] = {
+    "one after the other": lambda x, y: torch.sin(x) * y + torch.exp(y),
+    "a loop": lambda x, w: torch.tanh(x @ w.T),
+    "several results": lambda x, y: (torch.sum(x * x), torch.sum(y, 1) * x),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", PEERS)
+def test_jacobians_are_those_of_pytorch(name: str, mode: str) -> None:
+    mod = program(name)
+    args = [np.asarray(a) for a in arguments(mod)]
+    wanted = torch.func.jacrev(PEERS[name], argnums=(0, 1))(*map(torch.from_numpy, args))
+    for got, expected in zip(floats(evaluate(jacobian(mod, mode=mode), args)), leaves(wanted), strict=True):
+        assert_near(got, expected, 1e-10)
+
+
+def leaves(value: Any) -> list[np.ndarray[Any, Any]]:
+    """The tensors in a value, as arrays."""
+    return [a for v in value for a in leaves(v)] if isinstance(value, tuple) else [value.numpy()]
+
+
+def test_hessians_are_those_of_pytorch() -> None:
+    mod = legato.parse("""
+        def @main(%x: Tensor[(3, 4), float64], %w: Tensor[(2, 4), float64]) {
+          let %h = tanh(nn.dense(%x, %w));
+          sum(%h * %h) + sum(exp(%w))
+        }""")
+    args = [np.asarray(a) for a in arguments(mod)]
+
+    def loss(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        h = torch.tanh(x @ w.T)
+        return torch.sum(h * h) + torch.sum(torch.exp(w))
+
+    gradient = torch.func.jacrev(loss, argnums=(0, 1))
+    wanted = torch.func.jacrev(gradient, argnums=(0, 1))(*map(torch.from_numpy, args))
+    made = hessian(mod)
+    for run in (lambda: evaluate(made, args), lambda: legato.compile(made)(*args)):
+        for got, expected in zip(floats(run()), leaves(wanted), strict=True):
+            assert_near(got, expected, 1e-10)
 
 
 def test_functions_stay_functions() -> None:

@@ -56,6 +56,16 @@ STATIC = [  # of tensors of 2 × 3
     ("add(%x, full(3f, shape=[2, 3])) => add(%x, 3f)", "float32"),
     ("power(ones(shape=[3], dtype=float32), %x) => power(1f, %x)", "float32"),
     ("subtract(zeros(shape=[1], dtype=int32), %x) => subtract(0, %x)", "int32"),
+    ("multiply(broadcast_to(full(2f, shape=[1, 1]), shape=[2, 3]), %x) => multiply(2f, %x)", "float32"),
+    (
+        "add(%x, broadcast_to(sum(%x, axis=[1], keepdims=True), shape=[2, 3]))"
+        " => add(%x, sum(%x, axis=[1], keepdims=True))",
+        "float32",
+    ),
+    ("subtract(reshape(sum(%x, axis=[0]), newshape=[1, 3]), %x) => subtract(sum(%x, axis=[0]), %x)", "float32"),
+    ("add(%x, sum(full(3f16, shape=[682]))) => add(%x, 2046f16)", "float16"),
+    ("add(%x, sum(full(-3f, shape=[0]))) => add(%x, 0f)", "float32"),
+    ("add(%x, multiply(full(2f, shape=[3]), full(4f, shape=[3]))) => add(%x, multiply(2f, 4f))", "float32"),
 ]
 ROUNDING = [
     "add(add(%x, 2f), 3f) => add(%x, 5f)",
@@ -77,6 +87,11 @@ KEPT = [
     ("clip(%x, a_min=-127f)", "int8"),
     ("divide(1f16, sqrt(%x))", "float16"),
     ("add(%x, full(3f, shape=[4, 2, 3]))", "float32"),
+    ("add(%x, sum(full(3f16, shape=[683])))", "float16"),  # 2049 is none
+    ("add(%x, sum(full(-0f, shape=[3])))", "float32"),
+    ("add(%x, sum(full(0.1f, shape=[3])))", "float32"),
+    ("add(%x, broadcast_to(%x, shape=[4, 2, 3]))", "float32"),
+    ("add(%x, reshape(sum(%x, axis=[1]), newshape=[2, 1]))", "float32"),
 ]
 
 

@@ -29,6 +29,7 @@ class Rebuild:
         self._new: dict[int, Expr] = {}
         self._vars: dict[Var, Var] = {}
         self._globals: dict[GlobalVar, GlobalVar] = {}
+        self._closed: dict[int, tuple[Type, Type, bool]] = {}  # by identity: every let of a block has its result's type
 
     def function(self, func: Function) -> Function:
         """`func` with every node typed."""
@@ -44,11 +45,19 @@ class Rebuild:
         """The type found for `node`; `old` itself where it is equal. What any type would do for is the unit type."""
         found = self._walk.type_of(node)
         assert found is not None
-        ty = self._close(found)
-        if has_holes(ty):
+        ty, is_open = self._closing(found)
+        if is_open:
             message = f"the dims in the type of {_name(node)} cannot be inferred"
             raise TypeCheckError(message, span=node.span, details=[f"got : {show(ty)}"], hint="annotate it")
         return old if old is not None and ty == old else ty
+
+    def _closing(self, found: Type) -> tuple[Type, bool]:
+        """A type without holes that anything would do for, and whether it has others."""
+        known = self._closed.get(id(found))
+        if known is None:
+            ty = self._close(found)
+            known = self._closed[id(found)] = (found, ty, has_holes(ty))
+        return known[1:]
 
     def _close(self, ty: Type) -> Type:
         ty = self._walk.solver.zonk(ty)
