@@ -18,6 +18,7 @@ from legato.transform._gradient.straight import (
     pull_back,
     push_forward,
 )
+from legato.transform._gradient.wanted import attrs_of
 
 __all__ = ["forward", "is_straight_line", "reverse"]
 
@@ -46,7 +47,7 @@ def reverse(func: Function, wrt: Sequence[Var], seed: Var | None, has_aux: bool)
         gradients = b.tuple_([made(b, found.get(p), p) for p in wrt])
         whole = b.tuple_([result, gradients])
     params = (*func.params, *(() if seed is None else (seed,)))
-    return Function(params, lets(made_, whole), None, func.type_params, func.attrs, span=func.span)
+    return Function(params, lets(made_, whole), None, func.type_params, attrs_of(func), span=func.span)
 
 
 def _first(b: Builder, result: Expr) -> Expr:
@@ -74,7 +75,7 @@ def forward(func: Function, wrt: Sequence[Var], moves: Sequence[Var]) -> Functio
             b.let(*binding)
             push_forward(b, [binding], found)
         whole = b.tuple_([result, made(b, of_operand(found, result), result)])
-    return Function((*func.params, *moves), lets(made_, whole), None, func.type_params, func.attrs, span=func.span)
+    return Function((*func.params, *moves), lets(made_, whole), None, func.type_params, attrs_of(func), span=func.span)
 
 
 def _parts(b: Builder, value: Expr) -> Cotangent:

@@ -20,6 +20,7 @@ from legato.transform._gradient.dual_types import DualTypes
 from legato.transform._gradient.lift import Lifter
 from legato.transform._gradient.modes import Forward, Mode, Reverse
 from legato.transform._gradient.nodes import Fields, Leaf, Node, Opaque, leaves, opened, primal
+from legato.transform._gradient.wanted import attrs_of
 from legato.transform._values import written_out
 from legato.transform.to_a_normal import ToANormal
 
@@ -156,7 +157,9 @@ def reverse(mod: Module, wrt: Sequence[Var], seed: Var | None, has_aux: bool) ->
         gradients = b.tuple_([program.companions(b, nodes[p], _type(p), _read) for p in wrt])
         whole = b.tuple_([program.value(b, result, _type(main.body)), gradients])
     params = (*main.params, *(() if seed is None else (seed,)))
-    made = program.finished(Function(params, lets(bound, whole), None, main.type_params, main.attrs, span=main.span))
+    made = program.finished(
+        Function(params, lets(bound, whole), None, main.type_params, attrs_of(main), span=main.span)
+    )
     functions = {**made.functions, tape.run: tape.function()}
     return replace(made, functions=functions, types={**made.types, tape.header: tape.data})
 
@@ -194,7 +197,9 @@ def forward(mod: Module, wrt: Sequence[Var], tangents: Sequence[Var]) -> Module:
         ty = _type(main.body)
         whole = b.tuple_([program.value(b, result, ty), program.companions(b, result, ty, lambda b, t: t)])
     params = (*main.params, *tangents)
-    return program.finished(Function(params, lets(bound, whole), None, main.type_params, main.attrs, span=main.span))
+    return program.finished(
+        Function(params, lets(bound, whole), None, main.type_params, attrs_of(main), span=main.span)
+    )
 
 
 def _give(b: Builder, node: Node, tangent: Expr) -> None:

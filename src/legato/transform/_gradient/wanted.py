@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from legato.base.errors import CompileError
 from legato.ir.expr import Function, Var
@@ -11,7 +12,7 @@ from legato.ir.types import TupleType, Type
 from legato.transform._gradient.cotangents import is_continuous
 from legato.transform._gradient.dual_types import holds_floats
 
-__all__ = ["fresh", "output_type", "parameters"]
+__all__ = ["attrs_of", "fresh", "output_type", "parameters"]
 
 
 def output_type(func: Function, has_aux: bool) -> Type:
@@ -55,3 +56,8 @@ def fresh(names: Iterable[str], func: Function) -> list[str]:
         taken.add(name)
         found.append(name)
     return found
+
+
+def attrs_of(func: Function) -> Mapping[str, Any]:
+    """The attributes of a function that gives more than `func`: those that are not about its results."""
+    return {name: value for name, value in func.attrs.items() if name != "output_names"}
