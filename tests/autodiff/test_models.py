@@ -149,7 +149,10 @@ def test_a_vision_transformer_from_onnx(tmp_path: Path) -> None:
     wrt = ["x", *(name for name in params if name in named)]
     assert len(wrt) >= 25  # the exporter transposes the other weights, under names of its own
     exe = legato.compile(legato.autodiff.vjp(mod.module, wrt))
-    _, gradients = exe(x.detach().numpy(), *(np.asarray(a) for a in params.values()), dy.numpy())
+    main = mod.module["main"]
+    assert isinstance(main, Function)
+    given = {"x": x.detach().numpy(), **{name: np.asarray(a) for name, a in params.items()}}
+    _, gradients = exe(*(given[p.name] for p in main.params), dy.numpy())
     for name, got in zip(wrt, gradients, strict=True):
         wanted = x.grad if name == "x" else named[name].grad
         assert wanted is not None

@@ -18,8 +18,7 @@ from legato.infer.builder import Builder
 from legato.ir.expr import Call, Expr
 from legato.ir.types import Dim, TupleType
 from legato.ops._activations import ACTIVATIONS
-from legato.ops._gradients import Contribution, dtype_of, extents, shape_of
-from legato.ops._widths import narrowed, widened
+from legato.ops._gradients import Contribution, dtype_of, extents, narrowed, shape_of, widened
 from legato.ops.linear_scan import after_last, before_steps
 
 __all__ = ["gru_gradient", "lstm_gradient", "rnn_gradient"]

@@ -35,8 +35,8 @@ from legato.ir.types import Dim, TensorType
 from legato.ops._tensors import accumulator
 
 __all__ = [
-    "BinaryGradient", "Contribution", "Rule", "UnaryGradient", "count", "dtype_of", "extents", "in_shape", "narrow",
-    "no_gradient", "of_binary", "of_unary", "only", "shape_of", "shifted", "sum_to", "wide",
+    "BinaryGradient", "Contribution", "Rule", "UnaryGradient", "count", "dtype_of", "extents", "in_shape", "narrowed",
+    "no_gradient", "of_binary", "of_unary", "only", "put_back", "shape_of", "shifted", "sum_to", "widened",
 ]  # fmt: skip
 
 Contribution = Any  # an Expr, None, or a tuple of contributions
@@ -99,13 +99,13 @@ def only(b: Builder, condition: Expr, dy: Expr) -> Expr:
     return b.where(condition, dy, 0)
 
 
-def wide(b: Builder, x: Expr) -> Expr:
+def widened(b: Builder, x: Expr) -> Expr:
     """`x` in the dtype in which sums of its elements are formed."""
     dtype = accumulator(dtype_of(x))
     return x if dtype == dtype_of(x) else b.cast(x, dtype=dtype)
 
 
-def narrow(b: Builder, x: Expr, like: Expr) -> Expr:
+def narrowed(b: Builder, x: Expr, like: Expr) -> Expr:
     """`x` in the dtype of `like`."""
     dtype = dtype_of(like)
     return x if dtype == dtype_of(x) else b.cast(x, dtype=dtype)
@@ -129,6 +129,11 @@ def shifted(b: Builder, x: Expr, axis: int, *, back: bool = False, fill: float =
     begin = int(back)
     longer = b.nn.pad(x, fill, pad_width=ends)
     return b.strided_slice(longer, begin=(begin,), end=extents([shape[axis] + begin]), strides=(1,), axes=(axis,))
+
+
+def put_back(b: Builder, x: Expr, dy: Expr, subscripts: Expr, axis: int) -> Expr:
+    """`dy` at the places of `x` along `axis` that `subscripts` name, and 0 at all others."""
+    return b.scatter_elements(b.zeros_like(x), subscripts, dy, axis=axis, reduction="add")
 
 
 def sum_to(b: Builder, x: Expr, shape: Sequence[Dim]) -> Expr:

@@ -18,10 +18,9 @@ from legato.ir.expr import Call, Expr
 from legato.ir.op import Op, Relation, Sample
 from legato.ir.types import TensorType, Type
 from legato.ops._families import Array, quiet
-from legato.ops._gradients import Contribution, dtype_of, extents, shape_of
+from legato.ops._gradients import Contribution, dtype_of, extents, narrowed, shape_of, widened
 from legato.ops._rules import FLOAT, INT, require_dtype, same_shape, tensor
 from legato.ops._tensors import require_choice, wide
-from legato.ops._widths import narrowed, widened
 from legato.ops.loss import REDUCTIONS
 from legato.ops.softmax import SoftmaxAttrs, log_softmax
 

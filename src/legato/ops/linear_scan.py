@@ -22,11 +22,10 @@ from legato.ir.expr import Expr as Node
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, Type
 from legato.ops._families import Array, quiet
-from legato.ops._gradients import Contribution, extents, shape_of
+from legato.ops._gradients import Contribution, extents, narrowed, shape_of, widened
 from legato.ops._indexing import guarded
 from legato.ops._rules import FLOAT, require_dtype, require_rank, same_dtype, same_shape, tensor
 from legato.ops._tensors import accumulator, product, tensor_bytes, wide
-from legato.ops._widths import narrowed, widened
 from legato.te.scan import Kept, scan
 from legato.te.tensor import Tensor, compute, reduce
 

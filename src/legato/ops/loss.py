@@ -21,10 +21,9 @@ from legato.ir.expr import Call, Expr
 from legato.ir.op import Op, Relation, Sample
 from legato.ir.types import TensorType, Type
 from legato.ops._families import Array, quiet
-from legato.ops._gradients import Contribution, dtype_of, shape_of
+from legato.ops._gradients import Contribution, dtype_of, narrowed, shape_of, widened
 from legato.ops._rules import FLOAT, require_dtype, require_rank, same_dtype, same_shape, tensor
 from legato.ops._tensors import require_choice, wide
-from legato.ops._widths import narrowed, widened
 
 __all__ = ["REDUCTIONS", "HuberAttrs", "LossAttrs", "SmoothL1Attrs", "binary_cross_entropy_with_logits",
            "cross_entropy", "cross_entropy_with_logits", "huber_loss", "kl_div", "mse_loss",

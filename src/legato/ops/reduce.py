@@ -24,7 +24,7 @@ from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import largest, smallest, wide_numpy
 from legato.ops._families import Array, DimRule, elementwise, quiet
-from legato.ops._gradients import Rule, count, dtype_of, extents, in_shape, narrow, only, shape_of, sum_to, wide
+from legato.ops._gradients import Rule, count, dtype_of, extents, in_shape, narrowed, only, shape_of, sum_to, widened
 from legato.ops._rules import FLOAT, NUMBER, DTypeTest, normalize_axes, product, require_dtype, tensor
 from legato.ops._tensors import accumulator
 from legato.te.tensor import Tensor, reduce
@@ -286,9 +286,9 @@ def _extreme_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
     """An equal share for each element that is the extreme one."""
     x = call.args[0]
     is_extreme, attrs = b.equal(x, _spread(b, call, call)), call.attrs
-    one = wide(b, b.cast(is_extreme, dtype=dtype_of(x)))
+    one = widened(b, b.cast(is_extreme, dtype=dtype_of(x)))
     many = b.sum(one, axis=axes_of(attrs, len(shape_of(x))), keepdims=attrs.keepdims)
-    share = narrow(b, b.divide(wide(b, dy), many), x)
+    share = narrowed(b, b.divide(widened(b, dy), many), x)
     return [only(b, is_extreme, _spread(b, call, share))]
 
 
@@ -318,7 +318,7 @@ def _before(b: Builder, x: Node, backwards: bool) -> Node:
 def _mean_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
     x = call.args[0]
     many = count(b, x, axes_of(call.attrs, len(shape_of(x))))
-    return [_spread(b, call, narrow(b, b.divide(wide(b, dy), many), x))]
+    return [_spread(b, call, narrowed(b, b.divide(widened(b, dy), many), x))]
 
 
 sum_ = reduction(
@@ -394,10 +394,10 @@ def _variance_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
     """2·(x − m)/n for the elements, and the sum of these with the other sign for what they are compared with."""
     (x, middle), attrs = call.args, call.attrs
     many = count(b, x, axes_of(attrs, len(shape_of(x))))
-    share = b.divide(b.multiply(wide(b, dy), 2), b.subtract(many, 1) if attrs.unbiased else many)
-    off = b.subtract(wide(b, x), wide(b, middle))
+    share = b.divide(b.multiply(widened(b, dy), 2), b.subtract(many, 1) if attrs.unbiased else many)
+    off = b.subtract(widened(b, x), widened(b, middle))
     moved = b.multiply(off, _spread(b, call, share))
-    return [narrow(b, moved, x), narrow(b, b.negative(sum_to(b, moved, shape_of(middle))), middle)]
+    return [narrowed(b, moved, x), narrowed(b, b.negative(sum_to(b, moved, shape_of(middle))), middle)]
 
 
 variance = Op(

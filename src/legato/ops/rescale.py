@@ -17,9 +17,13 @@ from legato.ir.expr import Expr as Node
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, TupleType, Type
 from legato.ops._families import EDGES, quiet
+<<<<<<< HEAD
 from legato.ops._gradients import extents, narrow, only, shape_of
 from legato.ops._gradients import wide as wide_
 from legato.ops._norm_gradients import batch_norm_gradient
+=======
+from legato.ops._gradients import extents, narrowed, only, shape_of, widened
+>>>>>>> gra
 from legato.ops._normalise import compute_dtype, numpy_dtype, over_axes, parameter, sum_over, vector_shape
 from legato.ops._rules import FLOAT, normalize_axes, normalize_axis, require_dtype, tensor
 from legato.ops._tensors import Array, accumulator, cast_to, product, tensor_bytes, wide
@@ -170,12 +174,12 @@ def _l2_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
     """(dy − y·Σ dy·y)/norm; where the norm is that of `eps`, it is constant."""
     (data,), a = call.args, call.attrs
     axes = _axes(a, len(shape_of(data)))
-    x, dy = wide_(b, data), wide_(b, dy)
+    x, dy = widened(b, data), widened(b, dy)
     squares = b.sum(b.multiply(x, x), axis=axes, keepdims=True)
     by = b.rsqrt(b.maximum(squares, a.eps))
     y = b.multiply(x, by)
     along = only(b, b.greater(squares, a.eps), b.sum(b.multiply(dy, y), axis=axes, keepdims=True))
-    return [narrow(b, b.multiply(b.subtract(dy, b.multiply(y, along)), by), data)]
+    return [narrowed(b, b.multiply(b.subtract(dy, b.multiply(y, along)), by), data)]
 
 
 l2_normalize = Op(
@@ -252,14 +256,14 @@ def _lrn_compute(x: Tensor, a: LRNAttrs, out: TensorType) -> Tensor:
 def _lrn_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
     """Of x·s^(−beta) with s = bias + alpha/size · Σ x²: x is in the sums of the neighbours that see it."""
     (data,), a = call.args, call.attrs
-    x, dy = wide_(b, data), wide_(b, dy)
+    x, dy = widened(b, data), widened(b, dy)
     before, behind = (a.size - 1) // 2, a.size // 2
     total = _neighbours(b, b.multiply(x, x), a, before, behind)
     scale = b.add(b.multiply(total, a.alpha / a.size), a.bias)
     power = b.power(scale, -a.beta)
     seen = _neighbours(b, b.multiply(dy, b.multiply(x, b.divide(power, scale))), a, behind, before)
     turned = b.multiply(b.multiply(x, 2 * a.alpha * a.beta / a.size), seen)
-    return [narrow(b, b.subtract(b.multiply(dy, power), turned), data)]
+    return [narrowed(b, b.subtract(b.multiply(dy, power), turned), data)]
 
 
 def _neighbours(b: Builder, x: Node, a: LRNAttrs, before: int, behind: int) -> Node:

@@ -20,7 +20,7 @@ from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import convert
 from legato.ops._families import Array, quiet
-from legato.ops._gradients import Rule, in_shape, narrow, shape_of, shifted
+from legato.ops._gradients import Rule, in_shape, narrowed, shape_of, shifted
 from legato.ops._reshaping import reshaped
 from legato.ops._rules import normalize_axis, product, tensor
 from legato.ops._tensors import accumulator
@@ -114,7 +114,7 @@ def _scan_value(data: tuple[Dim, ...] | None, attrs: ScanAttrs, ty: TensorType) 
 def _as_line(b: Builder, call: Call) -> tuple[Node, int]:
     """The operand of a running sum or product in the result's dtype and shape, and the axis."""
     (x,), attrs = call.args, call.attrs
-    x = narrow(b, x, call)
+    x = narrowed(b, x, call)
     return (x, attrs.axis) if attrs.axis is not None else (in_shape(b, x, shape_of(call)), 0)
 
 
@@ -123,7 +123,7 @@ def _back(b: Builder, call: Call, dx: Node) -> list[Node]:
     x = call.args[0]
     if call.attrs.axis is None:
         dx = in_shape(b, dx, shape_of(x))
-    return [narrow(b, dx, x)]
+    return [narrowed(b, dx, x)]
 
 
 def _sum_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:

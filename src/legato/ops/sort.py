@@ -23,6 +23,7 @@ from legato.ir.expr import Call
 from legato.ir.expr import Expr as Node
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
+from legato.ops._gradients import put_back
 from legato.ops._indexing import place
 from legato.ops._moving import as_dim
 from legato.ops._rules import normalize_axis, tensor
@@ -240,14 +241,9 @@ def _argsort_compute(x: Tensor, a: SortAttrs, out: TensorType) -> Tensor:
     return _cast_stage(sorted_subscripts(x, a.axis % x.rank, a.is_ascend), _subscript_dtype(a), out.shape)
 
 
-def _put_back(b: Builder, x: Node, dy: Node, subscripts: Node, axis: int) -> Node:
-    """`dy` at the places in `x` that `subscripts` name, none of them twice, and 0 at all others."""
-    return b.scatter_elements(b.zeros_like(x), subscripts, dy, axis=axis, reduction="add")
-
-
 def _sort_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
     (x,), a = call.args, call.attrs
-    return [_put_back(b, x, dy, b.argsort(x, axis=a.axis, is_ascend=a.is_ascend), a.axis)]
+    return [put_back(b, x, dy, b.argsort(x, axis=a.axis, is_ascend=a.is_ascend), a.axis)]
 
 
 _ROWS = np.array([[3, 1, 3, 0, 1, 2, 9], [5, 4, 3, 2, 1, 0, -1]], np.int32)
@@ -328,11 +324,11 @@ def _topk_compute(x: Tensor, a: TopKAttrs, out: Type) -> Tensor | tuple[Tensor, 
 def _topk_gradient(b: Builder, call: Call, dy: Node) -> list[Node | None]:
     (x,), a = call.args, call.attrs
     if a.ret_type == "both" and _subscript_dtype(a).is_int:
-        return [_put_back(b, x, b.get(dy, 0), b.get(call, 1), a.axis)]
+        return [put_back(b, x, b.get(dy, 0), b.get(call, 1), a.axis)]
     if a.ret_type == "indices":
         return [None]
     places = b.topk(x, k=a.k, axis=a.axis, is_ascend=a.is_ascend, ret_type="indices")
-    return [_put_back(b, x, dy if a.ret_type == "values" else b.get(dy, 0), places, a.axis)]
+    return [put_back(b, x, dy if a.ret_type == "values" else b.get(dy, 0), places, a.axis)]
 
 
 topk = Op(

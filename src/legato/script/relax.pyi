@@ -317,7 +317,7 @@ class nn:
         r"""-Σ predictions · labels, divided by the number of rows where there are rows."""
     @staticmethod
     def nll_loss(predictions: _t.Any, targets: _t.Any, weights: _t.Any = ..., reduction: _t.Any = ..., ignore_index: _t.Any = ...) -> _t.Any:
-        r"""-predictions[n, targets[n, …], …] · weights[targets[n, …]], which is 0 for targets that are ignored."""
+        r"""The operator's, with weights of 1 where there are none."""
     @staticmethod
     def batch_flatten(data: _t.Any) -> _t.Any: ...
     @staticmethod
@@ -382,7 +382,9 @@ class op:
     full: _t.Any
     full_like: _t.Any
     gather: _t.Any
+    gather_grad: _t.Any
     gather_nd: _t.Any
+    gather_nd_grad: _t.Any
     greater: _t.Any
     greater_equal: _t.Any
     image: _t.Any
@@ -393,6 +395,7 @@ class op:
     left_shift: _t.Any
     less: _t.Any
     less_equal: _t.Any
+    linear_recurrence: _t.Any
     log: _t.Any
     log10: _t.Any
     log2: _t.Any
@@ -418,6 +421,7 @@ class op:
     ones_like: _t.Any
     power: _t.Any
     prod: _t.Any
+    random: _t.Any
     repeat: _t.Any
     reshape: _t.Any
     reverse: _t.Any
@@ -443,6 +447,7 @@ class op:
     subtract: _t.Any
     sum: _t.Any
     take: _t.Any
+    take_grad: _t.Any
     tan: _t.Any
     tanh: _t.Any
     tile: _t.Any
