@@ -17,13 +17,8 @@ from legato.ir.expr import Expr as Node
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, TupleType, Type
 from legato.ops._families import EDGES, quiet
-<<<<<<< HEAD
-from legato.ops._gradients import extents, narrow, only, shape_of
-from legato.ops._gradients import wide as wide_
-from legato.ops._norm_gradients import batch_norm_gradient
-=======
 from legato.ops._gradients import extents, narrowed, only, shape_of, widened
->>>>>>> gra
+from legato.ops._norm_gradients import batch_norm_gradient
 from legato.ops._normalise import compute_dtype, numpy_dtype, over_axes, parameter, sum_over, vector_shape
 from legato.ops._rules import FLOAT, normalize_axes, normalize_axis, require_dtype, tensor
 from legato.ops._tensors import Array, accumulator, cast_to, product, tensor_bytes, wide
