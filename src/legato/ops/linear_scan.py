@@ -75,7 +75,6 @@ def _reference(
         terms = np.einsum("gkbu,kbu->gbu", wide(pre[t]), v)
         sums = np.einsum("mugv,gbv->mbu", w, terms)
         state = np.einsum("kmbu,mbu->kbu", wide(post[t]), sums) + np.einsum("ikbu,kbu->ibu", wide(carry[t]), v)
-        state = wide(state.astype(inputs.dtype))
         out[t] = state
     return out
 
@@ -100,8 +99,8 @@ class _Plan:
         return te.cast(x[index], self.total)
 
     def stored(self, f: Callable[[Expr, Expr], Expr], name: str) -> Tensor:
-        """A state."""
-        return compute((self.batch, self.units), lambda b, u: te.cast(f(b, u), self.dtype), name)
+        """A state, in the dtype in which a step computes."""
+        return compute((self.batch, self.units), f, name)
 
     def term(self, t: Expr, g: int, values: Sequence[Tensor]) -> Tensor:
         """Term `g` of step `t` of the states `values`, the step's inputs included."""
@@ -153,7 +152,11 @@ class _Plan:
         first = self.handed(const(0), [partial(self.wide, self.initial, const(k)) for k in self.states])
         inputs = (self.inputs, self.pre, self.weight, self.post, self.carry)
         kept = scan(self.steps, first, inputs, step, "linear_scan")
-        return compute(self.inputs.shape, lambda t, k, b, u: _chosen(k, [kept[n][t, b, u] for n in self.states]))
+        return compute(
+            self.inputs.shape,
+            lambda t, k, b, u: te.cast(_chosen(k, [kept[n][t, b, u] for n in self.states]), self.dtype),
+            "states",
+        )
 
     def handed(self, t: Expr, states: Sequence[Callable[[Expr, Expr], Expr]]) -> list[Tensor]:
         """What step `t` needs of the states before it."""

@@ -311,7 +311,7 @@ def _of_parameters(share: Callable[[Builder, Node, Node], tuple[Node, Node]]) ->
     return rule
 
 
-_SCALARS = (np.float32(-1.5), np.float32(2.25))
+_SCALARS = (np.array(-1.5, np.float32), np.array(2.25, np.float32))
 
 uniform = Op(
     name="random.uniform",
@@ -325,9 +325,17 @@ uniform = Op(
     cost=_cost,
     samples=(
         Sample((_ZERO, *_SCALARS), {"out_shape": (3, 7), "out_dtype": "float32"}),
-        Sample((_SOME, np.float64(0), np.float64(1)), {"out_shape": (9,), "out_dtype": "float64"}, exact=True),
-        Sample((_SOME, np.float16(-1), np.float16(1)), {"out_shape": (2, 0, 1), "out_dtype": "float16"}),
-        Sample((_SOME, np.float16(-1), np.float16(1)), {"out_shape": (13,), "out_dtype": "float16"}),
+        Sample(
+            (_SOME, np.array(0, np.float64), np.array(1, np.float64)),
+            {"out_shape": (9,), "out_dtype": "float64"},
+            exact=True,
+        ),
+        Sample(
+            (_SOME, np.array(-1, np.float16), np.array(1, np.float16)), {"out_shape": (2, 0, 1), "out_dtype": "float16"}
+        ),
+        Sample(
+            (_SOME, np.array(-1, np.float16), np.array(1, np.float16)), {"out_shape": (13,), "out_dtype": "float16"}
+        ),
     ),
     doc="""(the key to go on with, numbers of `out_shape` that are evenly spread from `low` to below `high`).
 
@@ -346,8 +354,12 @@ normal = Op(
     cost=_cost,
     samples=(
         Sample((_ZERO, *_SCALARS), {"out_shape": (3, 7), "out_dtype": "float32"}),
-        Sample((_SOME, np.float64(0), np.float64(1)), {"out_shape": (9,), "out_dtype": "float64"}, rtol=1e-12),
-        Sample((_SOME, np.float16(0), np.float16(1)), {"out_shape": (13,), "out_dtype": "float16"}),
+        Sample(
+            (_SOME, np.array(0, np.float64), np.array(1, np.float64)),
+            {"out_shape": (9,), "out_dtype": "float64"},
+            rtol=1e-12,
+        ),
+        Sample((_SOME, np.array(0, np.float16), np.array(1, np.float16)), {"out_shape": (13,), "out_dtype": "float16"}),
     ),
     doc="""(the key to go on with, numbers of `out_shape` with the normal distribution of `mean` and deviation `scale`).
 
