@@ -79,7 +79,8 @@ def live(mod: Module) -> Module:
     """`mod` without functions that @main does not lead to, and data types that none of the others names."""
     kept = _reached(mod, [mod.var("main")])
     functions = {gv: f for gv, f in mod.functions.items() if gv in kept or not isinstance(f, Function)}
-    todo = [ty for f in functions.values() if isinstance(f, Function) for node in post_order(f) for ty in _named(node)]
+    bodies = (f for f in functions.values() if isinstance(f, Function))
+    todo = list({id(ty): ty for f in bodies for node in post_order(f) for ty in _named(node)}.values())
     used = set[GlobalTypeVar]()
     while todo:
         for part in walk(todo.pop()):
@@ -139,6 +140,11 @@ def with_body(mod: Module, body: Expr) -> Module:
     return mod.with_function(mod.var("main"), replace(main_of(mod), body=body, ret_type=None, ty=None))
 
 
+def _rewritten(mod: Module, body: Expr) -> Module:
+    """`mod` with another body of @main, which is of the same type and has types throughout."""
+    return mod.with_function(mod.var("main"), replace(main_of(mod), body=body))
+
+
 def unrolled(mod: Module) -> Module:
     """`mod` with calls, branches, loops and data that are known resolved, where it is not only operators: what is
     straight-line code then is differentiated without cells and closures."""
@@ -162,7 +168,7 @@ def cleaned(mod: Module) -> Module:
     bindings, result = chain(main_of(mod).body)
     known = [var for var, _ in bindings if is_data(var.ty)]
     kept = (Var("kept", ty=UNIT), Call(_KEEP, (tuple_of(known),), ty=UNIT))
-    mod = run(infer(with_body(mod, lets([*bindings, kept], result))), CLEAN)
+    mod = run(_rewritten(mod, lets([*bindings, kept], result)), CLEAN)
     bindings, result = chain(main_of(mod).body)
     ((last, call),) = ((var, value) for var, value in bindings if isinstance(value, Call) and value.op is _KEEP)
     names = dict[Expr, str]()
@@ -172,7 +178,7 @@ def cleaned(mod: Module) -> Module:
     new = {var: replace(var, name=names[var]) for var, _ in bindings if var in names}
     body = lets([(var, value) for var, value in bindings if var is not last], result)
     body = transform(body, lambda node: new.get(node) if isinstance(node, Var) else None)
-    return EliminateDead()(infer(with_body(mod, body)))
+    return EliminateDead()(_rewritten(mod, body))
 
 
 def _fields(call: Expr) -> tuple[Expr, ...]:
