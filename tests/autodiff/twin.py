@@ -35,6 +35,7 @@ from legato.ir.expr import (
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import FuncType, ShapeType, TensorType, TupleType, Type
+from legato.transform.to_a_normal import ToANormal
 
 __all__ = ["NotHere", "Twin"]
 
@@ -134,7 +135,7 @@ class Twin:
     """Evaluates programs; NotHere for an operator that the table lacks."""
 
     def __init__(self, mod: Module) -> None:
-        self._mod = mod
+        self._mod = ToANormal()(mod)  # in which every computation has one place
 
     def __call__(self, *args: Any) -> Any:
         """The result of @main."""
