@@ -6,14 +6,11 @@ floats are computed in float32, and rounded once. Losses by the numbers of class
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from legato.arith.expr import Const
-from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
@@ -21,7 +18,7 @@ from legato.ir.expr import Call, Expr
 from legato.ir.op import Op, Relation, Sample
 from legato.ir.types import TensorType, Type
 from legato.ops._families import Array, quiet
-from legato.ops._gradients import Contribution, dtype_of, narrowed, shape_of, widened
+from legato.ops._gradients import Contribution, count, narrowed, shape_of, widened
 from legato.ops._rules import FLOAT, require_dtype, require_rank, same_dtype, same_shape, tensor
 from legato.ops._tensors import require_choice, wide
 
@@ -56,26 +53,12 @@ class SmoothL1Attrs(Attrs):
 
 
 Element = Callable[[Builder, Expr, Expr, Any], Expr]
-Count = Callable[[Builder, Expr], Expr | float]
 
 
-def _size(b: Builder, x: Expr) -> Expr | float:
-    """The number of elements, as a factor or divisor of floats of the dtype of `x`."""
-    shape = shape_of(x)
-    if all(isinstance(d, Const) for d in shape):
-        return float(math.prod(int(d.value) for d in shape if isinstance(d, Const)))
-    return b.cast(b.ndarray_size(x, dtype=dt.int64), dtype=dtype_of(x))
-
-
-def _rows(b: Builder, x: Expr) -> Expr | float:
-    """The first extent, as `_size`."""
-    first = shape_of(x)[0]
-    if isinstance(first, Const):
-        return float(first.value)
-    return b.cast(b.take(b.shape_of(x, dtype=dt.int64), 0, axis=0), dtype=dtype_of(x))
-
-
-_DIVISORS: dict[str, Count] = {"mean": _size, "batchmean": _rows}
+def _divided(b: Builder, value: Expr, how: str, x: Expr) -> Expr:
+    """`value`, divided by the number of elements of `x` for a mean, of its rows for batchmean."""
+    axes = {"mean": range(len(shape_of(x))), "batchmean": (0,)}.get(how)
+    return value if axes is None else b.divide(value, count(b, x, axes))
 
 
 def _reduction(a: Any) -> str:
@@ -120,7 +103,7 @@ def _pairs(
         how = _reduction(a)
         if how != "none":
             found = np.asarray(found.sum())
-        if how in _DIVISORS:
+        if how in ("mean", "batchmean"):
             found = found / found.dtype.type(predictions.size if how == "mean" else len(predictions))
         return np.asarray(found).astype(predictions.dtype)
 
@@ -130,15 +113,11 @@ def _pairs(
         how = _reduction(a)
         if how != "none":
             found = b.sum(found)
-        if how in _DIVISORS:
-            found = b.divide(found, _DIVISORS[how](b, x))
-        return narrowed(b, found, predictions)
+        return narrowed(b, _divided(b, found, how, x), predictions)
 
     def grad(b: Builder, call: Call, dy: Expr) -> list[Contribution]:
         x, t = (widened(b, arg) for arg in call.args)
-        how, g = _reduction(call.attrs), widened(b, dy)
-        if how in _DIVISORS:
-            g = b.divide(g, _DIVISORS[how](b, x))
+        g = _divided(b, widened(b, dy), _reduction(call.attrs), x)
         return [narrowed(b, b.multiply(f(b, x, t, call.attrs), g), call) for f in gradients]
 
     return Op(
