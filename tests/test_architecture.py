@@ -75,3 +75,11 @@ def test_no_test_depends_on_the_clock() -> None:
 def test_import_leaves_heavy_packages_alone() -> None:
     loaded = python("import sys, legato; print(*sys.modules)").split()
     assert set() == {"onnx", "llvmlite", "torch", "rich", "onnxruntime"} & set(loaded)
+
+
+def test_the_compiler_leaves_readers_of_text_alone() -> None:
+    """A model that is read from ONNX, and compiled, needs no parser of programs."""
+    loaded = python("import sys, legato.driver, legato.frontend.onnx.importer; print(*sys.modules)").split()
+    assert set() == {"difflib", "legato.ir.files", "legato.ir.json_load", "legato.ir.parser", "legato.tir.parser"} & {
+        *loaded
+    }

@@ -17,7 +17,6 @@ from typing import Any
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, UnsupportedError
 from legato.base.spelling import several
-from legato.generators._stored import from_bytes
 from legato.infer.infer import infer
 from legato.ir._dims import free_dims
 from legato.ir.contents import body_nodes
@@ -103,6 +102,7 @@ def _compiled(generator: Any, func: Function, symbol: str) -> External:
 
 def engine_of(generator: Any, symbol: str, data: bytes, ops: Mapping[str, Op] | None = None) -> Engine:
     """The engine of a function that is stored as `data`, compiled once more."""
+    from legato.generators._stored import from_bytes  # only for such functions: it brings the parser
 
     func = from_bytes(data, f"@{symbol}", table() if ops is None else ops)
     run = restored(partial(generator.compile, func), generator.name, symbol, "compile")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
 from legato.base.errors import TypeCheckError
 from legato.ir import sugar
@@ -30,6 +29,8 @@ def operator_named(name: str) -> Op:
     """The operator, or the compiler's own, that has this very name; TypeCheckError if there is none."""
     found = sugar.operators().get(name) or op_table({}).get(name)
     if found is None:
+        from difflib import get_close_matches  # only for mistakes
+
         close = get_close_matches(name, list(sugar.operators()), 3)
         raise TypeCheckError(
             f"no operator is called {name!r}", hint=f"did you mean {', '.join(close)}?" if close else None
