@@ -84,6 +84,12 @@ PROGRAMS: Final[dict[str, str]] = {
         def @even(%n: int32, %x: float64) -> float64 { if (%n == 0) { %x } else { @odd(%n - 1, %x * %x) } }
         def @odd(%n: int32, %x: float64) -> float64 { if (%n == 0) { cos(%x) } else { @even(%n - 1, sin(%x)) } }
         def @main(%x: float64, %n: int32) { @even(%n, %x) }""",
+    "operands in a tuple": """
+        def @main(%x: Tensor[(3), float64], %y: Tensor[(3), float64], %c: bool) {
+          let %z = if (%c) { %x * %y } else { %x };
+          let %all = stack((%z, %y, %x, %z), axis=1);
+          sum(%all * %all * %all)
+        }""",
     "not used": "def @main(%x: float64, %y: float64) { let %z = exp(%y); let %f = fn () { %z }; %x }",
     "vectors": """
         def @step(%x: Tensor[(n), float64], %w: Tensor[(n), float64], %k: int32) -> Tensor[(n), float64] {

@@ -38,6 +38,11 @@ PROGRAMS = {
           let %q = (%t.1, %t);
           sum(%q.0 * %q.1.0)
         }""",
+    "operands in a tuple": """
+        def @main(%x: Tensor[(3), float64], %y: Tensor[(3), float64]) {
+          let %c = concatenate((%x * %y, %x), axis=0);
+          sum(%c * %c * %c)
+        }""",
     "without floats": """
         def @main(%x: Tensor[(3), float64], %i: Tensor[(3), int32]) {
           let %j = %i + 1;

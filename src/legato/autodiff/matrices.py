@@ -25,6 +25,7 @@ from legato.ir.visit import free_vars, rename_bound, substitute
 from legato.ops._gradients import extents
 from legato.transform._gradient.cotangents import is_continuous
 from legato.transform._gradient.first_order import is_straight_line
+from legato.transform._gradient.prepared import apart
 from legato.transform.gradient import Gradient
 from legato.transform.pass_ import Pass
 from legato.transform.tangent import Tangent
@@ -50,7 +51,7 @@ def jacobian(f: Program, wrt: Wrt = None, *, mode: str | None = None) -> Program
     """
     if mode not in (None, "forward", "reverse"):
         raise CompileError(f"there is no mode {mode!r}", hint='there are "reverse" and "forward"')
-    made = _Jacobian(ToANormal()(unrolled(as_module(f))), wrt)
+    made = _Jacobian(ToANormal()(unrolled(apart(as_module(f)))), wrt)
     if mode is None:
         mode = "forward" if _size(p.ty for p in made.params) < _size(made.outputs) else "reverse"
     blocks = made.forward() if mode == "forward" else made.reverse()

@@ -17,7 +17,7 @@ from legato.ir.scope import post_order
 from legato.ir.types import UNIT, GlobalTypeVar, Type, walk
 from legato.transform._call_graph import callees, reachable_from
 from legato.transform._gradient.first_order import is_straight_line
-from legato.transform._gradient.marked import GRADIENT
+from legato.transform._gradient.marked import GRADIENT, require_no_local_gradients
 from legato.transform._gradient.nodes import is_data
 from legato.transform.eliminate_common import EliminateCommon
 from legato.transform.eliminate_dead import EliminateDead
@@ -151,6 +151,7 @@ def unrolled(mod: Module) -> Module:
     normal = ToANormal()(mod)
     if is_straight_line(main_of(normal)):
         return mod
+    require_no_local_gradients(f for _, f in normal.graph_functions())  # their calls are about to be resolved
     made = PartialEvaluate(FUEL)(normal)
     own = _own_gradients(normal)
     kept = _reached(normal, (own[gv] for gv in made.functions if gv in own))

@@ -23,7 +23,7 @@ from legato.transform._closures import Names
 from legato.transform._gradient import general
 from legato.transform._gradient.cotangents import is_continuous
 from legato.transform._gradient.first_order import is_straight_line, reverse
-from legato.transform._gradient.marked import REMAT, Marked
+from legato.transform._gradient.marked import REMAT, Marked, merged
 from legato.transform._gradient.nodes import is_data
 from legato.transform._gradient.prepared import prepared
 from legato.transform._gradient.wanted import fresh, output_type, parameters
@@ -81,9 +81,7 @@ def _backward(mod: Module, gv: GlobalVar) -> tuple[Module, GlobalVar]:
     made = Gradient(seeded=True)._made(replace(mod, functions={**others, main: plain}))
     found = made[main]
     assert isinstance(found, Function)
-    functions = {**mod.functions, **made.functions, name: _all_gradients(plain, found)}
-    del functions[main]
-    return replace(mod, functions=functions, types=made.types), name
+    return merged(mod, made, {name: _all_gradients(plain, found)}), name
 
 
 def _all_gradients(func: Function, made: Function) -> Function:

@@ -25,7 +25,7 @@ from legato.transform._call_graph import callees, reachable_from
 from legato.transform._closures import Names
 from legato.transform._gradient import general
 from legato.transform._gradient.first_order import forward, is_straight_line
-from legato.transform._gradient.marked import Marked
+from legato.transform._gradient.marked import Marked, merged
 from legato.transform._gradient.nodes import is_data
 from legato.transform._gradient.prepared import prepared
 from legato.transform._gradient.wanted import fresh, output_type, parameters
@@ -83,9 +83,7 @@ def _transposed(mod: Module, gv: GlobalVar) -> tuple[Module, GlobalVar]:
         b.let(dy, _zeros(b, dy.ty))  # whatever it is: the gradient is linear in it
     body = lets([*bound, *bindings], result.fields[1].fields[0])
     transpose = Function((*params, seed), body, None, found.type_params)
-    functions = {**mod.functions, **made.functions, name: transpose}
-    del functions[main]
-    return infer(replace(mod, functions=functions, types=made.types)), name
+    return infer(merged(mod, made, {name: transpose})), name
 
 
 def _zeros(b: Builder, ty: Type | None) -> Expr:

@@ -11,7 +11,7 @@ Remat means nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -19,14 +19,20 @@ from legato.base.errors import CompileError, UnsupportedError
 from legato.base.graph import components
 from legato.base.node import transform
 from legato.infer.builder import Builder
+from legato.ir.contents import body_nodes
 from legato.ir.expr import Call, Expr, Function, GlobalVar
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import FuncType, TupleType, Type
-from legato.transform._call_graph import callees
+from legato.ir.visit import rename_globals
+from legato.transform._call_graph import callees, values
+from legato.transform._closures import Names
+from legato.transform._external import is_own
 from legato.transform._gradient.nodes import is_data
+from legato.transform._values import written_out
+from legato.transform.to_a_normal import ToANormal
 
-__all__ = ["GRADIENT", "REMAT", "Marked"]
+__all__ = ["GRADIENT", "REMAT", "Marked", "merged", "require_no_local_gradients"]
 
 Derived = Callable[[Module, GlobalVar], tuple[Module, GlobalVar]]
 Rule = Callable[[Builder, Call, Expr], list[Expr | None]]
@@ -44,6 +50,7 @@ class Marked:
     def __init__(self, mod: Module, backward: Derived | None = None, transposed: Derived | None = None) -> None:
         self._functions: dict[Expr, GlobalVar] = {}
         self._backward, self._transposed = backward, transposed
+        mod = self._called(mod)
         calls = callees(mod)
         for component in components(calls):
             for gv in component:
@@ -59,6 +66,16 @@ class Marked:
 
     def _is_marked(self, func: Function) -> bool:
         return bool(func.attrs.get(GRADIENT) or (self._backward is not None and func.attrs.get(REMAT)))
+
+    def _called(self, mod: Module) -> Module:
+        """`mod`, in which marked functions are called where they were values. UnsupportedError for local ones."""
+        functions = dict(mod.graph_functions())
+        marked = {gv for gv, func in functions.items() if self._is_marked(func)}
+        require_no_local_gradients(functions.values())
+        if marked.isdisjoint(values(mod)):
+            return mod
+        written = {gv: written_out(f, mod, marked.__contains__) for gv, f in functions.items() if is_own(f)}
+        return ToANormal()(mod.with_functions({**mod.functions, **written}))
 
     def _rule(self, mod: Module, gv: GlobalVar, func: Function) -> tuple[Module, Rule]:
         """The rule of a marked function, and the module with what it calls."""
@@ -97,6 +114,18 @@ class Marked:
         return mod.with_functions({**mod.functions, **cast("dict[GlobalVar, Function]", changed)})
 
 
+def merged(mod: Module, made: Module, functions: Mapping[GlobalVar, Function]) -> Module:
+    """`mod` with what `made`, which was made of some of its functions, has beside its @main, and with `functions`,
+    whose bodies are of `made`: new ones with names of their own."""
+    names, main = Names(mod), made.var("main")
+    added = [gv for gv in made.functions if gv not in mod.functions and gv != main]
+    new = {gv: GlobalVar(name, ty=gv.ty) for gv in added if (name := names.new(gv.name)) != gv.name}
+    found = {**made.functions, **functions}
+    del found[main]
+    renamed = {new.get(gv, gv): rename_globals(f, new) for gv, f in found.items()}
+    return replace(mod, functions={**mod.functions, **renamed}, types=made.types)
+
+
 def _no_relation(*types: Any) -> Any:
     raise NotImplementedError  # it is gone before anybody asks
 
@@ -124,6 +153,15 @@ def _transposed_rule(transpose: GlobalVar) -> Rule:
 def _type(node: Expr) -> Type:
     assert node.ty is not None
     return node.ty
+
+
+def require_no_local_gradients(functions: Iterable[Function]) -> None:
+    """UnsupportedError for a function inside of these that has a gradient of its own."""
+    for func in functions:
+        for node in body_nodes(func):
+            if isinstance(node, Function) and node.attrs.get(GRADIENT):
+                raise UnsupportedError("a function inside of another one has a gradient of its own", span=node.span,
+                                       hint="make it a function of the module")  # fmt: skip
 
 
 def _require_data(gv: GlobalVar, func: Function) -> None:

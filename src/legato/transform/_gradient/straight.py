@@ -142,7 +142,7 @@ def _tangent(b: Builder, var: Var, value: Expr, of: Callable[[Expr], Cotangent])
 def tangent(b: Builder, var: Var, call: Call, given: Sequence[Cotangent]) -> Cotangent:
     """The tangent of `call`, whose value is in `var`, from those of its operands."""
     dy = Var(var.name, ty=call.ty)  # its cotangent is called as the tangent of `var`
-    moves = {id(arg) for arg, part in zip(call.args, given, strict=True) if any(True for _ in leaves(part))}
+    moves = {id(operand) for arg, part in zip(call.args, given, strict=True) for operand in _moving(arg, part)}
     if not moves:
         return None
     with b.bindings() as rule:
@@ -164,6 +164,15 @@ def tangent(b: Builder, var: Var, call: Call, given: Sequence[Cotangent]) -> Cot
         else:
             b.let(name, _zeros_of(b, call, value))
     return result
+
+
+def _moving(operand: Expr, part: Cotangent) -> Iterable[Expr]:
+    """The operand, if its tangent `part` has something, and such fields of it where it is a tuple of operands."""
+    if any(True for _ in leaves(part)):
+        yield operand
+        if isinstance(operand, Tuple) and isinstance(part, tuple):
+            for field, of_field in zip(operand.fields, part, strict=True):
+                yield from _moving(field, of_field)
 
 
 def _zeros_of(b: Builder, call: Call, value: Expr) -> Expr:
