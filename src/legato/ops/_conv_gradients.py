@@ -30,8 +30,13 @@ def conv_gradient(b: Builder, call: Call, dy: Expr) -> list[Contribution]:
 
 
 def conv_transpose_gradient(b: Builder, call: Call, dy: Expr) -> list[Contribution]:
-    """The rule of a transposed convolution: of the convolution whose data `dy` is and whose result the data is."""
+    """The rule of a transposed convolution: of the convolution whose data `dy` is and whose result the data is.
+
+    Without any elements in the data there need not be room for a window of that convolution.
+    """
     data, weight = call.args
+    if any(known_int(n) == 0 for n in shape_of(data)):
+        return [b.zeros_like(data), b.zeros_like(weight)]
     a = _Turned(call.attrs)
     return [of_convolution(b, a, dy, weight, data), weight_gradient(b, a, data, dy, weight)]
 
