@@ -154,6 +154,20 @@ def test_compiled_convolution_of_symbolic_extents(stride: int) -> None:
         assert_same(exe(*values, dy)[1], wanted, 1e-5)
 
 
+@pytest.mark.parametrize("padding", [(0, 0), (1, 2)])
+def test_gradient_of_a_weight_gradient_of_some_windows(padding: tuple[int, int]) -> None:
+    """`grad` may have fewer windows than fit into the data, how many fewer is known when the program runs."""
+
+    def layer(b: Builder, grad: Expr, x: Expr) -> Expr:
+        return b.nn.conv1d_backward_weight(grad, x, kernel_size=(3,), strides=(2,), padding=padding)
+
+    symbolic = program(layer, [(2, 4, Var("m")), (2, 3, Var("w"))], "float64")
+    for windows, width in ((1, 9), (2, 9), (3, 8), (3, 9)):
+        values = random((2, 4, windows), (2, 3, width), (4, 3, 3))
+        known = program(layer, [v.shape for v in values[:2]], "float64")
+        assert_same(evaluate(symbolic, values)[1], evaluate(known, values)[1])
+
+
 # ------------------------------------------------------------------ pooling
 
 

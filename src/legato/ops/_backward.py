@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from legato.arith.expr import const
 from legato.base import dtype as dt
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Expr
 from legato.ir.types import Dim, TupleType
 from legato.ops._activations import ACTIVATIONS
-from legato.ops._gradients import Contribution, dtype_of, extents, narrowed, shape_of, widened
+from legato.ops._gradients import Contribution, dtype_of, extents, in_shape, narrowed, shape_of, widened
 from legato.ops.linear_scan import after_last, before_steps
 
 __all__ = ["gru_gradient", "lstm_gradient", "rnn_gradient"]
@@ -93,12 +94,11 @@ class _Layer:
     def product(self, state: Expr, weight: Expr) -> Expr:
         """state · weightᵀ for all steps."""
         rows = self.b.nn.dense(self.rows(state), weight)
-        (wide,) = extents([shape_of(weight)[0]])
-        return self.b.reshape(rows, newshape=(*extents([self.steps, self.batch]), wide))
+        return in_shape(self.b, rows, (self.steps, self.batch, shape_of(weight)[0]))
 
     def rows(self, x: Expr) -> Expr:
         """[steps, batch, n] as [steps · batch, n]."""
-        return self.b.reshape(x, newshape=extents([self.steps * self.batch, shape_of(x)[2]]))
+        return in_shape(self.b, x, (self.steps * self.batch, shape_of(x)[2]))
 
     def apply(self, n: int, x: Expr, *, clip: bool = True) -> tuple[Expr, Expr]:
         """Activation `n` of x, and its derivative."""
@@ -139,7 +139,7 @@ class _Layer:
         """
         b, terms = self.b, shape_of(pre)[1]
         units = self.units
-        matrix = b.reshape(weight, newshape=(1, *extents([units, terms, units])))
+        matrix = in_shape(b, weight, (const(1), units, terms, units))
         one = self.filled(1, (shape_of(pre)[0], self.batch, self.units))
         post = self.stacked([[one], *([None] for _ in each[1:])])
         return b.nn.linear_scan(b.stack(last, axis=0), b.stack(each, axis=1), pre, matrix, post, carry, reverse=True)
@@ -366,11 +366,10 @@ def _reset_before(b: Builder, s: _Layer, h: Expr, last: Expr, each: Expr) -> lis
 
 def _interleaved(b: Builder, s: _Layer, even: Expr, odd: Expr) -> Expr:
     """[2 · steps, …] of what stands at even and at odd places."""
-    shape = extents([s.steps * 2, *shape_of(even)[1:]])
-    return b.reshape(b.stack([even, odd], axis=1), newshape=shape)
+    return in_shape(b, b.stack([even, odd], axis=1), (s.steps * 2, *shape_of(even)[1:]))
 
 
 def _every(b: Builder, s: _Layer, x: Expr, *, odd: bool) -> Expr:
     """The even places of [2 · steps, …], or the odd ones."""
-    pairs = b.reshape(x, newshape=(*extents([s.steps]), 2, *extents(shape_of(x)[1:])))
+    pairs = in_shape(b, x, (s.steps, const(2), *shape_of(x)[1:]))
     return b.squeeze(b.strided_slice(pairs, begin=(int(odd),), end=(int(odd) + 1,), axes=(1,)), axis=(1,))

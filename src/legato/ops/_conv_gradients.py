@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from legato.arith.expr import const
 from legato.arith.prove import prove_equal
+from legato.arith.simplify import simplify
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Expr
 from legato.ir.types import Dim
 from legato.ops._gradients import Contribution, dtype_of, extents, shape_of
 from legato.ops._tensors import known_int
-from legato.ops._window import DimOrder, dim_order, pads, spatial_letters, spread, window_rank
+from legato.ops._window import DimOrder, Window, dim_order, pads, spatial_letters, spread, window_rank
 
 __all__ = ["conv_gradient", "conv_transpose_gradient", "data_gradient", "of_convolution", "weight_gradient"]
 
@@ -30,8 +32,13 @@ def conv_gradient(b: Builder, call: Call, dy: Expr) -> list[Contribution]:
 
 
 def conv_transpose_gradient(b: Builder, call: Call, dy: Expr) -> list[Contribution]:
-    """The rule of a transposed convolution: of the convolution whose data `dy` is and whose result the data is."""
+    """The rule of a transposed convolution: of the convolution whose data `dy` is and whose result the data is.
+
+    Without any elements in the data there need not be room for a window of that convolution.
+    """
     data, weight = call.args
+    if any(known_int(n) == 0 for n in shape_of(data)):
+        return [b.zeros_like(data), b.zeros_like(weight)]
     a = _Turned(call.attrs)
     return [of_convolution(b, a, dy, weight, data), weight_gradient(b, a, data, dy, weight)]
 
@@ -69,19 +76,23 @@ def data_gradient(b: Builder, a: Any, grad: Expr, weight: Expr, like: Expr) -> E
     kernel = _order(a.kernel_layout, "OI").extents(shape_of(weight))[2:]
     spatial, outs = order.extents(shape_of(like))[2:], grad_order.extents(shape_of(grad))[2:]
     steps = zip(spread(a.strides, rank), spread(a.dilation, rank), pads(a.padding, rank), strict=True)
-    each = zip(spatial, outs, kernel, steps, strict=True)
-    extra = [_left(n, (m - 1) * s + (k - 1) * d + (1 - sum(sides)), s) for n, m, k, (s, d, sides) in each]
+    along = [Window(n, k, s, d, *sides) for n, k, (s, d, sides) in zip(spatial, kernel, steps, strict=True)]
+    counts = list(zip(along, outs, strict=True))
+    left, padding, finish = [_left(w, m) for w, m in counts], a.padding, _cut
+    if None in left and not all(prove_equal(w.count, m) for w, m in counts):
+        # Any number of elements may be behind the windows, of those too that padding stands behind when all fit.
+        left, padding, finish = [0] * rank, (*(w.before for w in along), *(0 for _ in along)), _lengthened
+    extra = tuple(w.stride - 1 if n is None else n for n, w in zip(left, along, strict=True))
     transposed = b.op(f"nn.conv{rank}d_transpose")
-    x = transposed(grad, weight, **_common(a), output_padding=tuple(extra), data_layout=_grad_layout(a),
-                   kernel_layout=a.kernel_layout.translate(_TURNED), out_layout=a.data_layout,
-                   out_dtype=dtype_of(like), finite_weight=True)  # fmt: skip
-    return _cut(b, x, like, order)
+    x = transposed(grad, weight, **{**_common(a), "padding": padding}, output_padding=extra,
+                   data_layout=_grad_layout(a), kernel_layout=a.kernel_layout.translate(_TURNED),
+                   out_layout=a.data_layout, out_dtype=dtype_of(like), finite_weight=True)  # fmt: skip
+    return finish(b, x, like, order)
 
 
-def _left(extent: Dim, reached: Dim, stride: int) -> int:
-    """How many elements of the data are behind all windows, or as many as there may be."""
-    known = known_int(extent - reached)
-    return stride - 1 if known is None else known
+def _left(w: Window, count: Dim) -> int | None:
+    """How many elements of the padded data are behind `count` windows, where that is known."""
+    return known_int(w.extent + (w.before + w.after) - (count - 1) * w.stride - w.reach)
 
 
 def weight_gradient(b: Builder, a: Any, grad: Expr, data: Expr, like: Expr) -> Expr:
@@ -106,3 +117,10 @@ def _cut(b: Builder, x: Expr, like: Expr, order: DimOrder) -> Expr:
         return x
     ends: Sequence[Dim] = [wanted[d] for d in axes]
     return b.strided_slice(x, begin=(0,) * len(axes), end=extents(ends), axes=tuple(axes))
+
+
+def _lengthened(b: Builder, x: Expr, like: Expr, order: DimOrder) -> Expr:
+    """`x` with zeros up to the extents of `like` in space, of which it may have more or fewer."""
+    pairs = zip(shape_of(x), shape_of(like), strict=True)
+    widths = extents(simplify(m - n) if d in order.at[2:] else const(0) for d, (n, m) in enumerate(pairs))
+    return b.nn.pad(x, 0, pad_width=tuple((0, w) for w in widths)) if any(w != 0 for w in widths) else x

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from legato.arith.expr import const
 from legato.base.dtype import DType
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Expr
 from legato.ir.types import Dim
-from legato.ops._gradients import Contribution, count, dtype_of, extents, shape_of
+from legato.ops._gradients import Contribution, count, dtype_of, in_shape, shape_of
 from legato.ops._normalise import compute_dtype
 
 __all__ = ["batch_norm_gradient", "batch_norm_train_gradient", "group_norm_gradient", "instance_norm_gradient",
@@ -34,18 +35,12 @@ def group_norm_gradient(b: Builder, call: Call, dy: Expr) -> list[Contribution]:
     data, gamma, beta = call.args
     shape, a = shape_of(data), call.attrs
     axis = a.axis % len(shape)
-    split = [
-        *extents(shape[:axis]),
-        a.num_groups,
-        *extents((shape[axis] // a.num_groups,)),
-        *extents(shape[axis + 1 :]),
-    ]
-    by_group = (a.num_groups, split[axis + 1])
-    parts = [b.reshape(data, newshape=split), *(b.reshape(p, newshape=by_group) for p in (gamma, beta))]
+    by_group = (const(a.num_groups), shape[axis] // a.num_groups)
+    split = (*shape[:axis], *by_group, *shape[axis + 1 :])
+    parts = [in_shape(b, data, split), *(in_shape(b, p, by_group) for p in (gamma, beta))]
     within = [d for d in range(1, len(split)) if d != axis]
-    found = _of_standardised(b, parts, a, b.reshape(dy, newshape=split), within, [axis, axis + 1])
-    return [None if g is None else b.reshape(g, newshape=extents(shape_of(x)))
-            for g, x in zip(found, call.args, strict=True)]  # fmt: skip
+    found = _of_standardised(b, parts, a, in_shape(b, dy, split), within, [axis, axis + 1])
+    return [None if g is None else in_shape(b, g, shape_of(x)) for g, x in zip(found, call.args, strict=True)]
 
 
 def _by_statistics(
@@ -159,4 +154,4 @@ def _spread(b: Builder, p: Expr, shape: Sequence[Dim], along: Sequence[int]) -> 
     first = len(shape) - len(along)
     if list(along) == list(range(first, len(shape))):
         return p
-    return b.reshape(p, newshape=tuple(d if n in along else 1 for n, d in enumerate(extents(shape))))
+    return in_shape(b, p, [d if n in along else const(1) for n, d in enumerate(shape)])

@@ -314,6 +314,7 @@ conv1d_transpose = _transposed(
     (
         Sample((((1, 3, 4), "float32"), ((3, 2, 3), "float32")), {"strides": (2,), "padding": (1,)}),
         Sample((((1, 3, 2), "float32"), ((3, 1, 2), "float32")), {"output_padding": (3,), "strides": (4,)}),
+        Sample((((1, 3, 0), "float32"), ((3, 2, 2), "float32")), {"strides": (2,)}),
     ),
 )
 

@@ -22,7 +22,7 @@ from legato.ir.expr import Expr as Node
 from legato.ir.op import Cost, Fusion, Op, Relation, Sample
 from legato.ir.types import TensorType, Type
 from legato.ops._families import Array, quiet
-from legato.ops._gradients import Contribution, extents, narrowed, shape_of, widened
+from legato.ops._gradients import Contribution, extents, in_shape, narrowed, shape_of, widened
 from legato.ops._indexing import guarded
 from legato.ops._rules import FLOAT, require_dtype, require_rank, same_dtype, same_shape, tensor
 from legato.ops._tensors import accumulator, product, tensor_bytes, wide
@@ -250,22 +250,22 @@ def _outer(b: Builder, left: Node, right: Node) -> Node:
 def _rows(b: Builder, x: Node) -> Node:
     """[steps, n, batch, units] as [steps · batch, n · units]."""
     steps, count, batch, units = shape_of(x)
-    return b.reshape(b.transpose(x, axes=(0, 2, 1, 3)), newshape=extents([steps * batch, count * units]))
+    return in_shape(b, b.transpose(x, axes=(0, 2, 1, 3)), (steps * batch, count * units))
 
 
 def _weighted(b: Builder, terms: Node, weight: Node) -> Node:
     """The sums [steps, m, batch, units] of terms [steps, g, batch, units] by weight [m, units, g, units]."""
     (steps, _, batch, units), (sums, _, terms_, _) = shape_of(terms), shape_of(weight)
-    matrix = b.reshape(weight, newshape=extents([sums * units, terms_ * units]))
+    matrix = in_shape(b, weight, (sums * units, terms_ * units))
     rows = b.nn.dense(_rows(b, terms), matrix)
-    return b.transpose(b.reshape(rows, newshape=extents([steps, batch, sums, units])), axes=(0, 2, 1, 3))
+    return b.transpose(in_shape(b, rows, (steps, batch, sums, units)), axes=(0, 2, 1, 3))
 
 
 def _products(b: Builder, dsums: Node, terms: Node) -> Node:
     """The cotangent of the weight: products of rows, summed over steps and batch."""
     (_, sums, _, units), count = shape_of(dsums), shape_of(terms)[1]
     found = b.nn.matmul(_rows(b, dsums), _rows(b, terms), transpose_a=True)
-    return b.reshape(found, newshape=extents([sums, units, count, units]))
+    return in_shape(b, found, (sums, units, count, units))
 
 
 def _cost(args: Sequence[Type], out: Type, attrs: Any) -> Cost:
@@ -302,6 +302,7 @@ linear_scan = Op(
         _sample((3, 2, 5), 2, 4, 1),
         _sample((3, 2, 4), 1, 1, 2, reverse=True),
         _sample((0, 2, 3), 2, 1, 1, reverse=True),
+        _sample((2, 0, 3), 1, 2, 1),
         _sample((1, 1, 17), 1, 1, 1),
         _sample((2, 2, 4), 1, 2, 1, dtype="float16", rtol=4e-3),
     ),

@@ -170,6 +170,7 @@ layer_norm = Op(
     samples=(
         Sample((((2, 3, 8), "float32"), ((8,), "float32"), ((8,), "float32"))),
         Sample((((3, 4), "float32"), ((3,), "float32"), ((3,), "float32")), {"axis": 0, "center": False}),
+        Sample((((3, 0, 2), "float32"), ((0,), "float32"), ((0,), "float32")), {"axis": 1}),
         Sample((((2, 3, 4), "float32"), ((3, 4), "float32"), ((3, 4), "float32")), {"axis": (1, 2), "epsilon": 1e-2}),
         Sample((((2, 8), "float16"), ((8,), "float32"), ((8,), "float32")), rtol=2e-3),
         Sample((np.ones((2, 4), np.float32), ((4,), "float32"), ((4,), "float32"))),
@@ -258,6 +259,7 @@ group_norm = Op(
     samples=(
         Sample((((2, 4, 3), "float32"), ((4,), "float32"), ((4,), "float32")), {"num_groups": 2}),
         Sample((((1, 2, 2, 6), "float32"), ((6,), "float32"), ((6,), "float32")), {"num_groups": 3, "axis": 3}),
+        Sample((((2, 4, 0), "float32"), ((4,), "float32"), ((4,), "float32")), {"num_groups": 2}),
     ),
     doc="As nn.instance_norm, with the statistics of `num_groups` runs of neighbouring channels.",
 )

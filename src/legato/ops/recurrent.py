@@ -414,6 +414,7 @@ lstm_scan = Op(
         _sample(4, (2, 2, 6), 2, clip=0.5, input_forget=True, **_OTHER),
         _sample(4, (3, 2, 5), 2, _SHORT[:2], lengths=True, cells=True),
         _sample(4, (0, 2, 3), 2),
+        _sample(4, (2, 0, 3), 2),
         _sample(4, (3, 2, 8), 2, dtype="float16", rtol=4e-3),
         _sample(4, (3, 2, 40), 2, dtype="float64", rtol=1e-12),
     ),
@@ -438,6 +439,7 @@ gru_scan = Op(
         _sample(3, (5, 1, 32), 1),
         _sample(3, (3, 4, 17), 1, ((17,), "float32"), reset_after=True, reverse=True),
         _sample(3, (4, 3, 5), 1, _SHORT, lengths=True),
+        _sample(3, (2, 3, 0), 1),
         _sample(3, (2, 2, 6), 1, ((6,), "float32"), np.array([2, 1]), reset_after=True, lengths=True, reverse=True),
         _sample(3, (3, 2, 8), 1, dtype="float16", rtol=4e-3),
     ),
@@ -462,6 +464,7 @@ rnn_scan = Op(
         _sample(1, (5, 1, 32), 1),
         _sample(1, (3, 4, 17), 1, reverse=True),
         _sample(1, (4, 3, 5), 1, _SHORT, lengths=True, reverse=True),
+        _sample(1, (2, 0, 3), 1),
         *(
             _sample(1, (3, 2, 6), 1, activations=(name,), alphas=(0.5,), betas=(0.25,), rtol=2e-5)
             for name in ACTIVATIONS
