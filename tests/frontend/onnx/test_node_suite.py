@@ -23,8 +23,7 @@ EXCLUDED = (
     (r"string|strnorm|tfidf|regex|_STRING", "strings"),
     (r"^test_ai_onnx_ml_", "classical machine learning"),
     (r"quantizelinear|qlinear|^test_(matmulinteger|convinteger)", "quantised operators"),
-    (r"^test_sce_|^test_(adam|adagrad|momentum|nesterov)", "training: losses and optimisers"),
-    (rf"^test_nllloss{PLAIN}", "training: losses and optimisers"),
+    (r"^test_(adam|adagrad|momentum|nesterov)", "training: optimisers"),
     (r"^test_(batchnorm.*training_mode|training_dropout)", "training mode"),
     (r"^test_(bernoulli|random)", "random numbers"),
     # operators that are not written yet
