@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from legato.arith.expr import Const, expr, ge
+from legato.arith.expr import Const, const, expr, ge
 from legato.arith.prove import prove
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
@@ -106,3 +106,18 @@ def _scan(b: Emitter, x: Expr, axis: Expr, name: str, exclusive: int, reverse: i
         return b.reverse(y, axis=along) if reverse else y
 
     return over_axes(b, x, axis, scanned)
+
+
+def reverse_sequence(b: Emitter, x: Expr, lengths: Expr, *, batch_axis: int = 1, time_axis: int = 0) -> Expr:
+    """The first elements of each row in reverse, as many as its length says; the others stay."""
+    if b.rank(x) < 2 or sorted((batch_axis, time_axis)) != [0, 1]:
+        raise ImportModelError(f"batch_axis {batch_axis} and time_axis {time_axis} of an input of rank {b.rank(x)}, "
+                               "wanted 0 and 1, or 1 and 0, of rank 2 or more")  # fmt: skip
+    swapped = (1, 0, *range(2, b.rank(x)))
+    rows = x if batch_axis == 0 else b.transpose(x, axes=swapped)
+    count, steps = b.dims_of(rows)[:2]
+    own = b.expand_dims(b.to(b.counted(lengths, count, "lengths"), dt.int64), axis=1)
+    time = b.expand_dims(b.arange(start=const(0), stop=steps, step=1, dtype=dt.int64), axis=0)
+    mirrored = b.subtract(b.subtract(own, b.constant(1, dt.int64)), time)
+    found = b.take(rows, b.where(b.less(time, own), mirrored, time), axis=1, batch_dims=1)
+    return found if batch_axis == 0 else b.transpose(found, axes=swapped)
