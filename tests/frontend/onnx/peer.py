@@ -91,7 +91,7 @@ def compare_node(
     outputs: int = 1,
     tolerance: float = 1e-5,
 ) -> None:
-    """Asserts that one node gives what ONNX Runtime makes of it: with the extents of `inputs` (None: left out), and with
+    """One node gives what ONNX Runtime makes of it, with the extents of `inputs` (None: left out), and with
     a name for each."""
     feeds = {f"x{n}": array for n, array in enumerate(inputs) if array is not None}
     names = ["" if array is None else f"x{n}" for n, array in enumerate(inputs)]

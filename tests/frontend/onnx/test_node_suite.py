@@ -27,8 +27,7 @@ EXCLUDED = (
     (r"^test_(batchnorm.*training_mode|training_dropout)", "training mode"),
     (r"^test_(bernoulli|random)", "random numbers"),
     # operators that are not written yet
-    (r"^test_(gridsample|roialign|basic_deform|deform_conv|maxunpool|col2im|image_decoder)", "images"),
-    (rf"^test_affine_grid{PLAIN}", "images"),
+    (r"^test_(roialign|basic_deform|deform_conv|maxunpool|col2im|image_decoder)", "images"),
     (r"^test_(dft|stft|melweight)", "signals"),
     (rf"^test_(blackman|hamming|hann)window{PLAIN}", "signals"),
     (rf"^test_(linear_attention|causal_conv_with_state|flexattention|center_crop_pad){PLAIN}", "not written yet"),
