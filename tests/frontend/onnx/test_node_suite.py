@@ -30,13 +30,12 @@ EXCLUDED = (
     (r"^test_(roialign|basic_deform|deform_conv|maxunpool|col2im|image_decoder)", "images"),
     (r"^test_(dft|stft|melweight)", "signals"),
     (rf"^test_(blackman|hamming|hann)window{PLAIN}", "signals"),
-    (rf"^test_(linear_attention|causal_conv_with_state|flexattention|center_crop_pad){PLAIN}", "not written yet"),
+    (rf"^test_(linear_attention|causal_conv_with_state|flexattention){PLAIN}", "not written yet"),
     (r"^test_(tensorscatter|det_|bitcast)", "not written yet"),
     # single uses
     (r"^test_maxpool_with_argmax", "the positions of the maxima"),
     (r"^test_resize.*antialias", "antialiasing"),
     (r"^test_not_[234]d", "operator set 1"),
-    (r"^test_wrap_pad", "padding by wrapping around"),
 )
 
 
