@@ -19,7 +19,7 @@ from legato.te.math import cast
 from legato.te.tensor import Tensor, loops
 from legato.tir.stmt import For, Let, Stmt, Store, block
 
-__all__ = ["KEY_WORDS", "advanced", "blocks", "numbers", "program", "words"]
+__all__ = ["KEY_WORDS", "advanced", "blocks", "key_of", "numbers", "program", "words"]
 
 KEY_WORDS: Final = 10
 _WORDS: Final = 4
@@ -47,6 +47,11 @@ def words(key: Sequence[Word], counter: Sequence[Word], literal: Callable[[int],
             x[3] = x[3] + literal(s)
             x = list(map(ops.bound, x))
     return x
+
+
+def key_of(seed: int) -> Array:
+    """The key of a seed, a number of up to 256 bits."""
+    return np.array([*(seed >> 64 * n & (1 << 64) - 1 for n in range(4)), 0, 0, 0, 0, 1 << 63, 0], np.uint64)
 
 
 def blocks(count: Any) -> Any:

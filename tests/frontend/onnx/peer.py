@@ -81,3 +81,26 @@ def reference_outputs(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> tup
             return tuple(map(np.asarray, ReferenceEvaluator(proto).run(None, dict(feeds))))
     except Exception:  # peers have errors of all kinds
         return None
+
+
+def compare_node(
+    operator: str,
+    opset: int,
+    inputs: Sequence[Array | None],
+    attributes: Mapping[str, Any] | None = None,
+    outputs: int = 1,
+    tolerance: float = 1e-5,
+) -> None:
+    """One node gives what ONNX Runtime makes of it, with the extents of `inputs` (None: left out), and with
+    a name for each."""
+    feeds = {f"x{n}": array for n, array in enumerate(inputs) if array is not None}
+    names = ["" if array is None else f"x{n}" for n, array in enumerate(inputs)]
+    results = [f"y{n}" for n in range(outputs)]
+    node = helper.make_node(operator, names, results, **(attributes or {}))
+    proto = model([node], [value(name, a.shape, str(a.dtype)) for name, a in feeds.items()], results, opset=opset)
+    wanted = ort_outputs(proto, feeds)
+    symbolic = {name: tuple(f"{name}_{n}" for n in range(array.ndim)) for name, array in feeds.items()}
+    for shapes in (None, symbolic):
+        for got, want in zip(legato_outputs(proto, feeds, shapes=shapes), wanted, strict=True):
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)
+            np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)

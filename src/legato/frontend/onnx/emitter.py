@@ -38,7 +38,8 @@ _FOLD = 64  # elements: constants up to this size are computed during import whe
 
 
 class Emitter(Builder):
-    """A builder for converters. `opset` is the operator set of the node, `outputs` how many outputs it has.
+    """A builder for converters. `opset` is the operator set of the node, `outputs` how many outputs it has; in a loop
+    it `repeats`.
 
     `inputs` are those of the model.
     """
@@ -47,6 +48,8 @@ class Emitter(Builder):
         super().__init__(types=tuple(types))
         self.opset = 0
         self.outputs = 1
+        self.repeats = False
+        self.draws = 0  # of random numbers without a seed
         self.inputs: Mapping[str, Type] = {}
         self._folded: dict[int, tuple[Expr, Any]] = {}
         self._ratios = Ratios(self.value_of, self.array)

@@ -55,8 +55,8 @@ class Frame:
     """A body being imported.
 
     `names` are the values so far, `outputs` the names of the body's results. `attributes` are those of the call that a
-    function body stands for, `active` the functions being expanded; `depth` is how many branches
-    and loops are around it. `bound` are the lets of the body, which go around its results.
+    function body stands for, `active` the functions being expanded; `depth` is how many branches and loops are around
+    it, and it `repeats` if a loop is. `bound` are the lets of the body, which go around its results.
     """
 
     steps: Iterator[Step]
@@ -67,6 +67,7 @@ class Frame:
     attributes: Mapping[str, AttributeProto] = field(default_factory=dict)
     active: frozenset[FunctionKey] = frozenset()
     depth: int = 0
+    repeats: bool = False
     bound: list[Binding] = field(default_factory=list)
 
     def get(self, name: str) -> Value:

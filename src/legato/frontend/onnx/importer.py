@@ -23,7 +23,7 @@ from legato.base.spelling import option
 from legato.frontend.onnx.bodies import Node
 from legato.frontend.onnx.control import CONTROL
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.frames import UNKNOWN, Frame, FunctionKey, Unknown, Value, spread
+from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, FunctionKey, Unknown, Value, spread
 from legato.frontend.onnx.graph import Step, reads, schedule, subgraphs
 from legato.frontend.onnx.inputs import (
     Constants,
@@ -328,7 +328,7 @@ class Importer:
         if any(isinstance(value, Unknown) for value in inputs):
             _bind_values(frame, node, [UNKNOWN] * len(node.output))
             return
-        self.b.opset, self.b.outputs = opset, len(node.output)
+        self.b.opset, self.b.outputs, self.b.repeats = opset, len(node.output), frame.repeats
         self._bind(frame, node, converter(self.b, *inputs, **attributes), opset)
 
     def _needed(self, value: Value) -> Value:
@@ -400,7 +400,7 @@ class Importer:
         names: ChainMap[str, Value] = ChainMap(dict(zip(function.input, values, strict=True)))
         attributes = {**defaults, **self._attributes(frame, node)}
         body = Frame(iter(steps), names, opsets_of(function), name + "/", wanted, attributes,
-                     frame.active | {key}, frame.depth)  # fmt: skip
+                     frame.active | {key}, frame.depth, frame.repeats)  # fmt: skip
         results = yield body
         self.b.adopt(body.bound)
         return results
@@ -440,7 +440,7 @@ class Importer:
         wanted = [value.name for value in graph.output]
         steps = schedule(graph.node, _Given(tensors, names), wanted, f"graph {graph.name}")
         inner = Frame(iter(steps), names.new_child(), frame.opsets, name + "/", wanted, frame.attributes, frame.active,
-                      frame.depth + 1)  # fmt: skip
+                      frame.depth + 1, frame.repeats or any(isinstance(m, Captures) for m in names.maps))  # fmt: skip
         self._seed(inner, tensors, steps, wanted)
         return inner
 

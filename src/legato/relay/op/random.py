@@ -17,6 +17,7 @@ import numpy as np
 from legato.base.errors import TypeCheckError
 from legato.ir.expr import Constant, Expr
 from legato.ir.types import Dim
+from legato.ops._threefry import key_of
 from legato.relay.expr import TupleWrapper, const
 from legato.relay.op._functions import function, namespace
 
@@ -28,8 +29,7 @@ def threefry_key(seed: int) -> Constant:
     given: object = seed
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or not 0 <= seed < 1 << 256:
         raise TypeCheckError(f"got seed {seed!r}, wanted an integer from 0 to below 2^256")
-    words = [int(seed) >> 64 * n & (1 << 64) - 1 for n in range(4)]
-    return const(np.array([*words, 0, 0, 0, 0, 1 << 63, 0], np.uint64))
+    return const(key_of(int(seed)))
 
 
 def threefry_generate(key: Expr, shape: Sequence[Dim | int]) -> TupleWrapper:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from legato.arith.expr import Const, expr, ge
+from legato.arith.expr import Const, const, expr, ge
 from legato.arith.prove import prove
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
@@ -10,6 +10,7 @@ from legato.frontend.onnx.axes import over_axes
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, TensorType
+from legato.ops._rules import sides_of_least
 
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
 
@@ -106,3 +107,48 @@ def _scan(b: Emitter, x: Expr, axis: Expr, name: str, exclusive: int, reverse: i
         return b.reverse(y, axis=along) if reverse else y
 
     return over_axes(b, x, axis, scanned)
+
+
+def reverse_sequence(b: Emitter, x: Expr, lengths: Expr, *, batch_axis: int = 1, time_axis: int = 0) -> Expr:
+    """The first elements of each row in reverse, as many as its length says; the others stay."""
+    if b.rank(x) < 2 or sorted((batch_axis, time_axis)) != [0, 1]:
+        raise ImportModelError(f"batch_axis {batch_axis} and time_axis {time_axis} of an input of rank {b.rank(x)}, "
+                               "wanted 0 and 1, or 1 and 0, of rank 2 or more")  # fmt: skip
+    swapped = (1, 0, *range(2, b.rank(x)))
+    rows = x if batch_axis == 0 else b.transpose(x, axes=swapped)
+    count, steps = b.dims_of(rows)[:2]
+    own = b.expand_dims(b.to(b.counted(lengths, count, "lengths"), dt.int64), axis=1)
+    time = b.expand_dims(b.arange(start=const(0), stop=steps, step=1, dtype=dt.int64), axis=0)
+    mirrored = b.subtract(b.subtract(own, b.constant(1, dt.int64)), time)
+    found = b.take(rows, b.where(b.less(time, own), mirrored, time), axis=1, batch_dims=1)
+    return found if batch_axis == 0 else b.transpose(found, axes=swapped)
+
+
+def tensor_scatter(
+    b: Emitter, cache: Expr, update: Expr, write_indices: Expr | None = None, *, axis: int = -2, mode: str = "linear"
+) -> Expr:
+    """`cache` with `update` written along an axis, of each row from a position of its own on; "circular" goes on at the
+    start, else what is behind the end is dropped."""
+    if mode not in ("linear", "circular"):
+        raise ImportModelError(f"mode is {mode!r}, wanted linear or circular")
+    along, rank = b.axis(axis, b.rank(cache)), b.rank(cache)
+    if along == 0 or b.rank(update) != rank:
+        raise ImportModelError(f"an update {update.ty} of a cache {cache.ty} along axis {along}, wanted one of its "
+                               "rank, and an axis behind the batch")  # fmt: skip
+    dims = b.dims_of(cache)
+    extent, count = dims[along], b.dims_of(update)[along]
+    for n, (own, other) in enumerate(zip(dims, b.dims_of(update), strict=True)):
+        if n != along:
+            b.require(other, own, f"dim {n} of an update")
+    place = b.expand_dims(b.arange(start=const(0), stop=extent, step=1, dtype=dt.int64), axis=0)
+    if write_indices is not None:
+        first = b.to(b.counted(write_indices, dims[0], "positions"), dt.int64)
+        place = b.subtract(place, b.expand_dims(first, axis=1))
+    if mode == "circular":
+        b.require(*sides_of_least(extent, count), "the extent of a circular cache")
+        place = b.floor_mod(place, b.extent(extent, dt.int64))
+    place = b.broadcast(place, (dims[0], extent))
+    inside = b.logical_and(b.greater_equal(place, b.constant(0, dt.int64)), b.less(place, b.extent(count, dt.int64)))
+    shape = [d if n in (0, along) else const(1) for n, d in enumerate(dims)]
+    found = b.take(update, place, axis=along, batch_dims=1)
+    return b.where(b.reshape(inside, newshape=tuple(shape), allowzero=True), found, cache)

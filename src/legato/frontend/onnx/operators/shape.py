@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from legato.arith.assume import surely_equal
 from legato.arith.broadcast import broadcast
-from legato.arith.expr import Const, cdiv, const, eq, lt, max_, select
+from legato.arith.expr import Const, cdiv, const, eq, expr, lt, max_, min_, select
 from legato.arith.prove import provably_different, prove, prove_equal
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
@@ -28,6 +28,7 @@ from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, TensorType
+from legato.ops._rules import sides_of_least
 
 Array = NDArray[Any]
 
@@ -294,14 +295,50 @@ def pad_11(
 
 
 def _pad(b: Emitter, x: Expr, pads: Sequence[Dim | int], value: Expr, axes: Sequence[int], mode: str) -> Expr:
-    if mode not in ("constant", "edge", "reflect"):
+    if mode not in ("constant", "edge", "reflect", "wrap"):
         raise UnsupportedError(f"padding mode {mode!r}")
     if len(pads) != 2 * len(axes):
         raise ImportModelError(f"{len(pads)} pads for {len(axes)} axes")
     width: list[tuple[Dim | int, Dim | int]] = [(0, 0)] * b.rank(x)
     for n, axis in enumerate(axes):
         width[axis] = (_literal(pads[n]), _literal(pads[n + len(axes)]))
+    if mode == "wrap":
+        for axis, (before, after) in enumerate(width):
+            x = _wrapped(b, x, axis, expr(before), expr(after))
+        return x
     return b.nn.pad(x, value, pad_width=tuple(width), pad_mode=mode)
+
+
+def _wrapped(b: Emitter, x: Expr, axis: int, before: Dim, after: Dim) -> Expr:
+    """`x` beginning `before` and ending `after` its own elements of a dim, which come again and again; below 0 as many
+    are cut off first."""
+    zero, extent = const(0), b.dims_of(x)[axis]
+    if prove_equal(before, zero) and prove_equal(after, zero):
+        return x
+    cut, end = simplify(max_(-before, zero)), simplify(extent + min_(after, zero))
+    kept = simplify(end - cut)
+    start, stop = simplify(-max_(before, zero)), simplify(kept + max_(after, zero))
+    b.require(*sides_of_least(kept, simplify(min_(stop - start, const(1)))), "the extent of what wraps around")
+    x = _slice(b, x, (cut,), (end,), (axis,), (1,))
+    return b.take(x, b.arange(start=start, stop=stop, step=1, dtype=dt.int64), axis=axis, mode="wrap")
+
+
+def center_crop_pad(b: Emitter, x: Expr, shape: Expr, *, axes: tuple[int, ...] | None = None) -> Expr:
+    """The middle of the dims that become smaller; zeros around those that become larger, one more behind than before
+    where their number is odd."""
+    rank = b.rank(x)
+    along = range(rank) if axes is None else [b.axis(a, rank) for a in axes]
+    wanted = b.dims(b.counted(shape, const(len(along)), "the extents"), "the extents")
+    if len(wanted) != len(along) or len(set(along)) != len(along):
+        raise ImportModelError(f"{len(wanted)} extents for axes {list(along)}")
+    width: list[tuple[Dim | int, Dim | int]] = [(0, 0)] * rank
+    for axis, size in zip(along, wanted, strict=True):
+        extent = b.dims_of(x)[axis]
+        kept = simplify(min_(extent, size))
+        first, more = simplify((extent - kept) // 2), simplify(size - kept)
+        x = _slice(b, x, (first,), (simplify(first + kept),), (axis,), (1,))
+        width[axis] = (_literal(simplify(more // 2)), _literal(simplify(more - more // 2)))
+    return x if all(pair == (0, 0) for pair in width) else b.nn.pad(x, b.like(0, x), pad_width=tuple(width))
 
 
 def _literal(d: Dim | int) -> Dim | int:
