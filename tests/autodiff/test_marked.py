@@ -45,8 +45,11 @@ def test_main_keeps_its_gradient() -> None:
 
 
 def test_local_functions_have_none() -> None:
-    mod = legato.parse(SQUARE + """
-    def @main(%x: float64) { let %f = fn (%y: float64, Gradient="back") -> float64 { %y * %y }; %f(%x) }""")
+    mod = legato.parse(
+        SQUARE
+        + """
+    def @main(%x: float64) { let %f = fn (%y: float64, Gradient="back") -> float64 { %y * %y }; %f(%x) }"""
+    )
     for differentiate in (grad, jvp, Gradient()):
         with pytest.raises(UnsupportedError, match="inside of another one"):
             differentiate(mod)  # type: ignore[operator]
