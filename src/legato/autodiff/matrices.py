@@ -11,7 +11,7 @@ import numpy as np
 
 from legato.arith.expr import Const
 from legato.arith.simplify import simplify
-from legato.autodiff.program import Program, Wrt, as_module, cleaned, like, main_of, names_of, unrolled
+from legato.autodiff.program import Program, Wrt, as_module, cleaned, is_one, like, main_of, names_of, unrolled
 from legato.autodiff.reverse import grad
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
@@ -26,6 +26,7 @@ from legato.ops._gradients import extents
 from legato.transform._gradient.cotangents import is_continuous
 from legato.transform._gradient.first_order import is_straight_line
 from legato.transform._gradient.prepared import apart
+from legato.transform._gradient.wanted import named
 from legato.transform.gradient import Gradient
 from legato.transform.pass_ import Pass
 from legato.transform.tangent import Tangent
@@ -55,7 +56,7 @@ def jacobian(f: Program, wrt: Wrt = None, *, mode: str | None = None) -> Program
     if mode is None:
         mode = "forward" if _size(p.ty for p in made.params) < _size(made.outputs) else "reverse"
     blocks = made.forward() if mode == "forward" else made.reverse()
-    rows = [block[0] if isinstance(wrt, str | int) else tuple_of(block) for block in blocks]
+    rows = [block[0] if is_one(wrt) else tuple_of(block) for block in blocks]
     whole = tuple_of(rows) if made.is_tuple else rows[0]
     return like(f, cleaned(made.module(whole)))
 
@@ -113,13 +114,10 @@ class _Jacobian:
 
     def __init__(self, mod: Module, wrt: Wrt) -> None:
         self._mod, self._main = mod, main_of(mod)
-        by_name = {p.name: p for p in self._main.params}
-        names = names_of(self._main, wrt) or [p.name for p in self._main.params if is_continuous(p.ty)]
-        for name in names:
-            if name not in by_name:
-                raise CompileError(f"there is no parameter {name!r}", hint=f"there are {', '.join(by_name)}")
-            _require(by_name[name].ty, f"the parameter {name!r}")
-        self.params = [by_name[name] for name in names]
+        names = names_of(self._main, wrt) or tuple(p.name for p in self._main.params if is_continuous(p.ty))
+        self.params = named(self._main, names)
+        for p in self.params:
+            _require(p.ty, f"the parameter {p.name!r}")
         self._bindings, self._result = chain(self._main.body)
         ty = self._result.ty
         self.is_tuple = isinstance(ty, TupleType)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeVar, cast
 
 from legato.base.errors import CompileError, UnsupportedError
+from legato.base.kinds import integer, require, require_integer, require_sequence
 from legato.base.node import transform
 from legato.infer.infer import infer
 from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Tuple, Var, tuple_of
@@ -28,9 +29,10 @@ from legato.transform.simplify import Simplify
 from legato.transform.to_a_normal import ToANormal
 from legato.transform.to_graph import ToGraph
 
-__all__ = ["Program", "Wrt", "as_module", "cleaned", "like", "live", "main_of", "names_of", "unrolled",
+__all__ = ["Program", "Wrt", "as_module", "cleaned", "is_one", "like", "live", "main_of", "names_of", "unrolled",
            "with_body", "with_result"]  # fmt: skip
 
+WANTED: Final = "names or positions of parameters"
 FUEL: Final = 4_000  # nodes that partial evaluation may add: enough for loops over a few dozen layers or steps
 Program = TypeVar("Program", bound=object)
 Wrt = str | int | Sequence[str | int] | None
@@ -117,15 +119,27 @@ def like(f: Program, mod: Module) -> Program:
     return cast("Program", main_of(mod) if isinstance(f, Function) else mod)
 
 
+def is_one(wrt: Wrt) -> bool:
+    """Whether one parameter is meant, by its name or position, not several of them."""
+    return isinstance(wrt, str) or integer(wrt) is not None
+
+
 def names_of(main: Function, wrt: Wrt) -> tuple[str, ...]:
     """The names of parameters, given by names or positions; none for None."""
-    listed = () if wrt is None else (wrt,) if isinstance(wrt, str | int) else tuple(wrt)
-    for which in listed:
-        if isinstance(which, bool) or not isinstance(which, str | int):
-            raise CompileError(f"wrt has {which!r}, wanted names or positions of parameters")
-        if isinstance(which, int) and not 0 <= which < len(main.params):
-            raise CompileError(f"there is no parameter {which}", hint=f"there are {len(main.params)}")
-    return tuple(which if isinstance(which, str) else main.params[which].name for which in listed)
+    if wrt is None:
+        return ()
+    require(not isinstance(wrt, Expr), wrt, "wrt", WANTED)
+    listed = (wrt,) if is_one(wrt) else require_sequence(wrt, "wrt", WANTED)
+    if not listed:
+        raise CompileError("wrt names no parameter", hint="None stands for all that hold floats")
+    return tuple(which if isinstance(which, str) else _name(main, which) for which in listed)
+
+
+def _name(main: Function, which: object) -> str:
+    number = require_integer(which, "wrt", WANTED)
+    if not 0 <= number < len(main.params):
+        raise CompileError(f"there is no parameter {number}", hint=f"there are {len(main.params)}")
+    return main.params[number].name
 
 
 def with_result(mod: Module, make: Callable[[Sequence[Expr]], Expr]) -> Module:

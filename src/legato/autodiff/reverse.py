@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from legato.arith.expr import Const
-from legato.autodiff.program import Program, Wrt, as_module, cleaned, like, main_of, names_of, unrolled, with_result
+from legato.autodiff.program import (
+    Program,
+    Wrt,
+    as_module,
+    cleaned,
+    is_one,
+    like,
+    main_of,
+    names_of,
+    unrolled,
+    with_result,
+)
 from legato.base.errors import CompileError
 from legato.ir.expr import Expr, Tuple, TupleGetItem
 from legato.ir.module import Module
@@ -76,4 +87,4 @@ def _projected(value: Expr, count: int) -> tuple[Expr, ...]:
 
 def _picked(gradients: Expr, wrt: Wrt) -> Expr:
     assert isinstance(gradients, Tuple)
-    return gradients.fields[0] if isinstance(wrt, str | int) else gradients
+    return gradients.fields[0] if is_one(wrt) else gradients

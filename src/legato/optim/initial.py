@@ -10,6 +10,7 @@ import numpy as np
 
 from legato.autodiff.program import as_module, main_of
 from legato.base.errors import CompileError
+from legato.base.kinds import require, require_integer, require_mapping, require_number
 from legato.ir.types import TensorType
 
 __all__ = ["Initializer", "he", "initial", "normal", "ones", "uniform", "xavier", "zeros"]
@@ -30,11 +31,14 @@ def ones(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
 
 def uniform(bound: float) -> Initializer:
     """Uniform in ±bound."""
+    require(require_number(bound, "bound") >= 0, bound, "bound", "a number from 0 on")
     return lambda shape, rng: rng.uniform(-bound, bound, shape)
 
 
 def normal(deviation: float, mean: float = 0.0) -> Initializer:
     """Normal."""
+    require(require_number(deviation, "deviation") >= 0, deviation, "deviation", "a number from 0 on")
+    require_number(mean, "mean")
     return lambda shape, rng: rng.normal(mean, deviation, shape)
 
 
@@ -69,6 +73,9 @@ def initial(
     Each is drawn from a generator of its own, made of `seed` and the parameter's name: it does not depend on the
     others. sizes: of symbolic dims, by name.
     """
+    require_mapping(rules, "rules", "functions (shape, generator) → array, by names of parameters")
+    sizes = {} if sizes is None else require_mapping(sizes, "sizes", "numbers by names of dims")
+    require(require_integer(seed, "seed") >= 0, seed, "seed", "an integer from 0 on")
     main = main_of(as_module(program))
     known = {p.name: p.ty for p in main.params}
     found: dict[str, Array] = {}
@@ -78,7 +85,8 @@ def initial(
             raise CompileError(f"the program has no tensor {name!r} among its parameters",
                                hint=f"there are {', '.join(known)}")  # fmt: skip
         rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-        shape = tuple(_size(d, sizes or {}, name) for d in ty.shape)
+        shape = tuple(_size(d, sizes, name) for d in ty.shape)
+        require(callable(rule), rule, f"the rule for {name!r}", "a function (shape, generator) → array")
         values = np.asarray(rule(shape, rng))
         if values.shape != shape:
             raise CompileError(f"the rule for {name!r} gives the shape {values.shape}, wanted {shape}")
@@ -90,4 +98,6 @@ def _size(dim: Any, sizes: Mapping[str, int], name: str) -> int:
     value = sizes.get(getattr(dim, "name", "")) if not hasattr(dim, "value") else dim.value
     if value is None:
         raise CompileError(f"the shape of {name!r} has the dim {dim}", hint="give sizes={...} of symbolic dims")
-    return int(value)
+    size = require_integer(value, f"the dim {dim}")
+    require(size >= 0, value, f"the dim {dim}", "an integer from 0 on")
+    return size

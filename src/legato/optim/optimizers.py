@@ -43,6 +43,10 @@ def _require_fraction(name: str, value: object, *, one: bool = False) -> None:
     require(holds, f"{name} is {value!r}", f"a number from 0 {'to' if one else 'below'} 1")
 
 
+def _require_flag(name: str, value: object) -> None:
+    require(isinstance(value, bool), f"{name} is {value!r}", "true or false")
+
+
 @dataclass(frozen=True, slots=True)
 class SGD(Optimizer):
     """Gradient descent; with momentum, along v ← momentum · v + (1 − dampening) · gradient (the first time: gradient).
@@ -62,6 +66,7 @@ class SGD(Optimizer):
         require_size("momentum", self.momentum)
         _require_fraction("dampening", self.dampening, one=True)
         require_size("weight_decay", self.weight_decay)
+        _require_flag("nesterov", self.nesterov)
         is_plain = self.momentum > 0 and self.dampening == 0
         require(is_plain or not self.nesterov, "nesterov", "momentum beside it, and no dampening")
 
@@ -95,6 +100,7 @@ def _require_adam(optimizer: Adam | AdamW) -> None:
     for beta in optimizer.betas:
         _require_fraction("one of betas", beta)
     require_size("eps", optimizer.eps)
+    _require_flag("amsgrad", optimizer.amsgrad)
     require_size("weight_decay", optimizer.weight_decay)
 
 

@@ -19,6 +19,7 @@ from legato.autodiff.program import as_module, main_of
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError
+from legato.base.kinds import require, require_sequence
 from legato.base.node import post_order
 from legato.infer.builder import Builder
 from legato.infer.infer import infer
@@ -87,7 +88,9 @@ def training_step(
     All other parameters of `loss` are the batch. CompileError where the loss does not fit, or has no gradient.
     """
     mod = as_module(loss)
-    names, carried = tuple(params), tuple(carry)
+    require(isinstance(optimizer, Optimizer), optimizer, "optimizer", "an Optimizer, as optim.SGD(0.1)")
+    require(clip is None or isinstance(clip, Clipping), clip, "clip", "a Clipping, as optim.ByNorm(1.0), or None")
+    names, carried = _names("params", params), _names("carry", carry)
     _check(mod, names, carried)
     names = _in_order(main_of(mod), names)
     has_aux = isinstance(main_of(mod).body.ty, TupleType)
@@ -103,6 +106,13 @@ def training_step(
                                hint="give parameters of the loss other names")  # fmt: skip
     step = _Writer(optimizer, clip, types=gradients.types.values()).written(main, made)
     return replace(made, module=infer(gradients.with_function(gradients.var("main"), step)))
+
+
+def _names(what: str, given: Iterable[str]) -> tuple[str, ...]:
+    wanted = "names of parameters"
+    found = require_sequence(given, what, wanted)
+    require(all(isinstance(name, str) for name in found), given, what, wanted)
+    return found
 
 
 def _check(mod: Module, params: Sequence[str], carry: Sequence[str]) -> None:

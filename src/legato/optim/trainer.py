@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from legato.arith.expr import Const
 from legato.base.arrays import as_array
 from legato.base.config import config
 from legato.base.errors import LegatoError, RunError
+from legato.base.kinds import require_mapping
 from legato.base.precision import precision as as_precision
 from legato.base.target import target as as_target
 from legato.driver import CompileOptions, compile_module, main_function
@@ -58,8 +60,11 @@ class Trainer:
         precision: str | None = None,
         passes: object = None,
     ) -> None:
-        given = {**params, **(carry or {})}
-        self.program = training_step(loss, optimizer, params, carry=carry or (), clip=clip)
+        wanted = "first values, by names of parameters"
+        require_mapping(params, "params", wanted)
+        carry = {} if carry is None else require_mapping(carry, "carry", wanted)
+        given = {**params, **carry}
+        self.program = training_step(loss, optimizer, params, carry=carry, clip=clip)
         types = {p.name: p.ty for p in main_function(self.program.module).params}
         held = {name: _copy(name, value, types[name]) for name, value in given.items()}
         slots = {name: np.zeros_like(held[param]) for name, param in self.program.slots.items()}
@@ -117,12 +122,12 @@ class Trainer:
     def save(self, path: str | Path) -> None:
         """Writes all that the next step depends on beside its batch into a safetensors file: parameters, what the
         optimizer keeps, what is carried, and the number of steps, by their names in the program."""
-        checkpoint.write(Path(path), self._whole())
+        checkpoint.write(_path(path), self._whole())
 
     def load(self, path: str | Path) -> None:
         """Goes on where `save` was called, with the same bits; ArtifactError for a file of another training, and then
         everything is as it was."""
-        self._held = checkpoint.read(Path(path), self._held)
+        self._held = checkpoint.read(_path(path), self._held)
         self._is_whole = True
 
     def _batch(self, batch: tuple[object, ...], named: Mapping[str, object]) -> dict[str, object]:
@@ -142,6 +147,12 @@ class Trainer:
         if not self._is_whole:
             raise RunError("the last step ended midway: parameters may be half changed\n  hint: load a checkpoint")
         return self._held
+
+
+def _path(path: object) -> Path:
+    if not isinstance(path, str | PathLike):
+        raise RunError(f"a checkpoint is a file: got {path!r:.80}, wanted its path")
+    return Path(path)
 
 
 def _copy(name: str, value: object, ty: object) -> Array:

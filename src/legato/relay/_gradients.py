@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from legato.autodiff.program import cleaned, main_of, unrolled, with_result
 from legato.base.errors import CompileError, UnsupportedError
+from legato.base.kinds import require
 from legato.infer.builder import Builder
 from legato.infer.infer import infer
 from legato.ir.expr import Expr, Function, GlobalVar, Tuple, Var, tuple_of
@@ -42,6 +43,7 @@ def gradient(expr: Function | GlobalVar, mod: IRModule | None = None, mode: str 
     """
     if mode not in MODES:
         raise CompileError(f"there is no mode {mode!r}", hint=f"there are {', '.join(MODES)}")
+    require(mod is None or isinstance(mod, IRModule), mod, "gradient: mod", "an IRModule, or None")
     held = Module({}) if mod is None else mod.module
     made = _differentiated(_with_main(held, expr), mode)
     main = made.var("main")

@@ -26,7 +26,7 @@ from legato.transform._gradient.first_order import is_straight_line, reverse
 from legato.transform._gradient.marked import REMAT, Marked, merged
 from legato.transform._gradient.nodes import is_data
 from legato.transform._gradient.prepared import prepared
-from legato.transform._gradient.wanted import fresh, output_type, parameters
+from legato.transform._gradient.wanted import fresh, output_type, parameters, require_tensors
 from legato.transform.pass_ import Pass
 
 __all__ = ["Gradient"]
@@ -60,9 +60,10 @@ class Gradient(Pass):
         main = mod["main"]
         assert isinstance(main, Function)
         output = output_type(main, self.aux)
+        require_tensors(output, main)
         wrt = parameters(main, self.wrt, mod)
         seed = Var(fresh(["dy"], main)[0], ty=output) if self.seeded else None
-        if is_straight_line(main) and all(is_data(p.ty) for p in wrt):
+        if is_straight_line(main) and all(map(is_data, (output, *(p.ty for p in wrt)))):
             made = mod.with_function(mod.var("main"), reverse(main, wrt, seed, self.aux))
         else:
             made = general.reverse(mod, wrt, seed, self.aux)

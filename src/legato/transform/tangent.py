@@ -28,7 +28,7 @@ from legato.transform._gradient.first_order import forward, is_straight_line
 from legato.transform._gradient.marked import Marked, merged
 from legato.transform._gradient.nodes import is_data
 from legato.transform._gradient.prepared import prepared
-from legato.transform._gradient.wanted import fresh, output_type, parameters
+from legato.transform._gradient.wanted import fresh, moving, output_type
 from legato.transform.gradient import Gradient
 from legato.transform.pass_ import Pass
 
@@ -52,10 +52,10 @@ class Tangent(Pass):
         main = mod["main"]
         assert isinstance(main, Function)
         output_type(main, has_aux=False)
-        wrt = parameters(main, self.wrt, mod)
+        wrt = moving(main, self.wrt, mod)
         names = fresh([f"d{p.name}" for p in wrt], main)
         moves = [Var(name, ty=p.ty) for name, p in zip(names, wrt, strict=True)]
-        if is_straight_line(main) and all(is_data(p.ty) for p in wrt):
+        if is_straight_line(main) and all(map(is_data, (main.body.ty, *(p.ty for p in wrt)))):
             made = mod.with_function(mod.var("main"), forward(main, wrt, moves))
         else:
             made = general.forward(mod, wrt, moves)

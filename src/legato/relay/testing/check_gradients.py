@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from legato.base.arrays import as_array
 from legato.base.errors import CompileError
+from legato.base.kinds import require, require_number, require_sequence
 from legato.interp import evaluate
 from legato.ir.expr import Function, Var
 from legato.ir.module import Module
@@ -42,22 +44,38 @@ def check_grad(
     mode: that of `relay.transform.gradient`. target_devices and executor_kind: what computes the gradient, as for
     `relay.create_executor`, one pair after the other.
     """
+    eps = require_number(eps, "check_grad: eps")
+    require(eps > 0, eps, "check_grad: eps", "more than 0")
+    width = 10 * eps if scale is None else require_number(scale, "check_grad: scale")
+    mean, atol, rtol = (
+        require_number(x, f"check_grad: {n}") for x, n in ((mean, "mean"), (atol, "atol"), (rtol, "rtol"))
+    )
+    places = [("host", None)] if target_devices is None else _pairs(target_devices)
     mod = InferType()(IRModule.from_expr(func))
     params = mod["main"].params
     made = IRModule(mod.module)
     made["main"] = gradient(mod["main"], made, mode)
-    points = [np.asarray(x) for x in (_random(params, 10 * eps if scale is None else scale, mean)
-                                      if inputs is None else inputs)]  # fmt: skip
+    given = _random(params, width, mean) if inputs is None else require_sequence(inputs, "check_grad: inputs", "arrays")
+    points = [as_array(x, f"check_grad: input {n}") for n, x in enumerate(given)]
+    for n, x in enumerate(points):
+        require(x.dtype.kind not in "OUSMm", x, f"check_grad: input {n}", "numbers")
     if len(points) != len(params):
         raise CompileError(f"check_grad got {len(points)} inputs, wanted {len(params)}")
-    tested = _tested(points, inputs, test_inputs)
+    tested = _tested(points, given, test_inputs)
     wanted = {n: _difference(mod.module, points, n, eps) for n in tested}
-    for target, device in [("host", None)] if target_devices is None else target_devices:
+    for target, device in places:
         run = create_executor(executor_kind, made, device, target).evaluate()
         gradients = run(*points)[1]
         for n, difference in wanted.items():
             np.testing.assert_allclose(np.asarray(gradients[n]), difference, rtol, atol,
                                        err_msg=f"the gradient by {params[n].name}, on {target}")  # fmt: skip
+
+
+def _pairs(given: Iterable[Any]) -> list[tuple[Any, Any]]:
+    what, wanted = "check_grad: target_devices", "pairs of a target and a device"
+    found = require_sequence(given, what, wanted)
+    require(all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in found), given, what, wanted)
+    return [(target, device) for target, device in found]
 
 
 def _random(params: Sequence[Var], scale: float, mean: float) -> list[Array]:
@@ -71,12 +89,12 @@ def _random(params: Sequence[Var], scale: float, mean: float) -> list[Array]:
     return found
 
 
-def _tested(points: Sequence[Array], inputs: Sequence[Any] | None, chosen: Sequence[Any] | None) -> list[int]:
+def _tested(points: Sequence[Array], inputs: Sequence[Any], chosen: Sequence[Any] | None) -> list[int]:
     """The numbers of the inputs whose gradients are tested."""
     floats = [n for n, x in enumerate(points) if x.dtype.kind not in "biu"]
     if chosen is None:
         return floats
-    found = [n for n in floats if any(x is (inputs or points)[n] for x in chosen)]
+    found = [n for n in floats if any(x is inputs[n] for x in chosen)]
     if len(found) < len(chosen):
         raise CompileError("test_inputs has what is no input with floats", hint="give objects that are in inputs")
     return found

@@ -11,8 +11,9 @@ from legato.ir.module import Module
 from legato.ir.types import TupleType, Type
 from legato.transform._gradient.cotangents import is_continuous
 from legato.transform._gradient.dual_types import holds_floats
+from legato.transform._gradient.nodes import is_data
 
-__all__ = ["attrs_of", "fresh", "output_type", "parameters"]
+__all__ = ["attrs_of", "fresh", "moving", "named", "output_type", "parameters", "require_tensors"]
 
 
 def output_type(func: Function, has_aux: bool) -> Type:
@@ -29,21 +30,44 @@ def output_type(func: Function, has_aux: bool) -> Type:
     return ty
 
 
+def require_tensors(ty: Type, func: Function) -> None:
+    """CompileError where what has cotangents is more than a tensor or a tuple of tensors."""
+    if not is_data(ty):
+        raise CompileError(f"what is differentiated has type {ty}, wanted tensors", span=func.span,
+                           hint="give other values beside it (aux), or make tensors of them")  # fmt: skip
+
+
 def parameters(func: Function, names: tuple[str, ...], mod: Module) -> list[Var]:
     """The parameters that gradients are wanted of. CompileError for a name that is none, or one without floats."""
-    by_name = {p.name: p for p in func.params}
     if not names:
         return [p for p in func.params if holds_floats(p.ty, mod)]
+    found = named(func, names)
+    for p in found:
+        if not holds_floats(p.ty, mod):
+            raise CompileError(f"the parameter {p.name!r} has type {p.ty}, which has no gradient", span=func.span)
+    return found
+
+
+def named(func: Function, names: Iterable[str]) -> list[Var]:
+    """The parameters of these names. CompileError where there is none, or several."""
+    found = []
     for name in names:
-        if name not in by_name:
-            raise CompileError(
-                f"there is no parameter {name!r}", span=func.span, hint=f"there are {', '.join(by_name)}"
-            )
-        if not holds_floats(by_name[name].ty, mod):
-            raise CompileError(
-                f"the parameter {name!r} has type {by_name[name].ty}, which has no gradient", span=func.span
-            )
-    return [by_name[name] for name in names]
+        same = [p for p in func.params if p.name == name]
+        if not same:
+            raise CompileError(f"there is no parameter {name!r}", span=func.span,
+                               hint=f"there are {', '.join(p.name for p in func.params)}")  # fmt: skip
+        if len(same) > 1:
+            raise CompileError(f"{len(same)} parameters are called {name!r}", span=func.span,
+                               hint="give each a name of its own")  # fmt: skip
+        found += same
+    return found
+
+
+def moving(func: Function, names: tuple[str, ...], mod: Module) -> list[Var]:
+    """The parameters that have tangents, each named once."""
+    if twice := [name for n, name in enumerate(names) if name in names[:n]]:
+        raise CompileError(f"the parameter {twice[0]!r} is named twice", span=func.span, hint="it has one tangent")
+    return parameters(func, names, mod)
 
 
 def fresh(names: Iterable[str], func: Function) -> list[str]:
