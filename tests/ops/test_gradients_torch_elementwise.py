@@ -129,6 +129,13 @@ def test_gradients_are_those_of_pytorch(
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-10 * max(1.0, np.nanmax(np.abs(want), initial=0)))
 
 
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_nans_share_the_gradient_of_an_extreme(name: str) -> None:
+    x = np.array([[1.0, NAN, 3.0, NAN], [INF, INF, -INF, -INF]])
+    (got,) = evaluate(vjp(program(name, {"axis": 1}, [x])), [x, np.ones(2)])[1]
+    np.testing.assert_array_equal(got, [[0, 0.5, 0, 0.5], [0.5, 0.5, 0, 0] if name == "max" else [0, 0, 0.5, 0.5]])
+
+
 @pytest.mark.parametrize("exponent", [2.0, 3.0, 0.0, -1.0, [0.0, 1.0, 2.0, 0.5]])
 def test_powers_with_known_exponents_and_bases(exponent: Any) -> None:
     x, z = LEFT + 3, np.array(exponent)

@@ -11,8 +11,8 @@ Conventions, at points without a derivative:
     kinks        one-sided derivatives differ: the derivative of the side where the function is flat (relu at 0: 0);
                  where it is flat on neither, of the side to which the formula counts the point (leaky_relu: below);
                  abs, sign at 0: 0; clip at its bounds: 1, as inside
-    ties         max, min, maximum and minimum of equal elements share it equally; pooling, sort and topk give it to the
-                 element that they choose, the first one
+    ties         max, min, maximum and minimum of equal elements share it equally, NaNs that max and min choose too;
+                 pooling, sort and topk give it to the element that they choose, the first one
     steps        floor, ceil, round, trunc, sign, comparisons: 0 everywhere
     outside      of the domain (log of a negative number) and at poles: what the formula gives, NaN or infinity
 """
