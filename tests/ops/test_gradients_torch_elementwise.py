@@ -55,6 +55,7 @@ CASES = [
     pair("power", BASES, np.array([0.0, 2.0, -1.5, 1.0]), torch.pow),
     pair("power", BASES, np.array([[2.0], [3.0]]), torch.pow),
     pair("power", BASES[:, 1:], np.array(0.0), torch.pow),
+    pair("power", np.array([1e-320, -1e-320, NAN, -0.0]), np.zeros(4), torch.pow),
     pair("power", np.array([-2.0, -1.0, 2.0]), np.array([2.0, 3.0, 3.0]), torch.pow),
     both("nn.relu", KINKS, F.relu),
     both("nn.leaky_relu", KINKS, lambda x: F.leaky_relu(x, 0.25)),
