@@ -87,10 +87,11 @@ class _Scatter:
         return self.b.cast(self.b.equal(x, self.number(0.0)), dtype=self.dtype)
 
     def _extreme(self, dy: Expr) -> tuple[Expr, Expr]:
-        """Equal elements share it."""
+        """Equal elements share it, or NaNs."""
         b, y = self.b, self.call
-        mine = b.equal(self.data, y)
-        theirs = b.logical_and(self.kept, b.equal(self.updates, self.read(y)))
+        mine = b.logical_or(b.equal(self.data, y), b.isnan(self.data))
+        is_chosen = b.logical_or(b.equal(self.updates, self.read(y)), b.isnan(self.updates))
+        theirs = b.logical_and(self.kept, is_chosen)
         count = self.again(b.cast(mine, dtype=self.dtype), b.cast(theirs, dtype=self.dtype), "add")
         share = b.divide(dy, count)
         return only(self.b, mine, share), only(self.b, theirs, self.read(share))
