@@ -6,14 +6,11 @@ floats are computed in float32, and rounded once. Losses by the numbers of class
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from legato.arith.expr import Const
-from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
@@ -21,7 +18,7 @@ from legato.ir.expr import Call, Expr
 from legato.ir.op import Op, Relation, Sample
 from legato.ir.types import TensorType, Type
 from legato.ops._families import Array, quiet
-from legato.ops._gradients import Contribution, dtype_of, narrowed, shape_of, widened
+from legato.ops._gradients import Contribution, count, narrowed, shape_of, widened
 from legato.ops._rules import FLOAT, require_dtype, require_rank, same_dtype, same_shape, tensor
 from legato.ops._tensors import require_choice, wide
 
@@ -56,26 +53,13 @@ class SmoothL1Attrs(Attrs):
 
 
 Element = Callable[[Builder, Expr, Expr, Any], Expr]
-Count = Callable[[Builder, Expr], Expr | float]
+Count = Callable[[Builder, Expr], Expr]
 
 
-def _size(b: Builder, x: Expr) -> Expr | float:
-    """The number of elements, as a factor or divisor of floats of the dtype of `x`."""
-    shape = shape_of(x)
-    if all(isinstance(d, Const) for d in shape):
-        return float(math.prod(int(d.value) for d in shape if isinstance(d, Const)))
-    return b.cast(b.ndarray_size(x, dtype=dt.int64), dtype=dtype_of(x))
-
-
-def _rows(b: Builder, x: Expr) -> Expr | float:
-    """The first extent, as `_size`."""
-    first = shape_of(x)[0]
-    if isinstance(first, Const):
-        return float(first.value)
-    return b.cast(b.take(b.shape_of(x, dtype=dt.int64), 0, axis=0), dtype=dtype_of(x))
-
-
-_DIVISORS: dict[str, Count] = {"mean": _size, "batchmean": _rows}
+_DIVISORS: dict[str, Count] = {
+    "mean": lambda b, x: count(b, x, range(len(shape_of(x)))),
+    "batchmean": lambda b, x: count(b, x, (0,)),
+}
 
 
 def _reduction(a: Any) -> str:
