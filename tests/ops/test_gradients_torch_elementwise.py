@@ -55,6 +55,7 @@ CASES = [
     pair("power", BASES, np.array([0.0, 2.0, -1.5, 1.0]), torch.pow),
     pair("power", BASES, np.array([[2.0], [3.0]]), torch.pow),
     pair("power", BASES[:, 1:], np.array(0.0), torch.pow),
+    pair("power", np.array([1e-320, -1e-320, NAN, -0.0]), np.zeros(4), torch.pow),
     pair("power", np.array([-2.0, -1.0, 2.0]), np.array([2.0, 3.0, 3.0]), torch.pow),
     both("nn.relu", KINKS, F.relu),
     both("nn.leaky_relu", KINKS, lambda x: F.leaky_relu(x, 0.25)),
@@ -127,6 +128,13 @@ def test_gradients_are_those_of_pytorch(
     for got, want in zip(found, wanted, strict=True):
         assert np.array_equal(np.isnan(got), np.isnan(want))
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-10 * max(1.0, np.nanmax(np.abs(want), initial=0)))
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_nans_share_the_gradient_of_an_extreme(name: str) -> None:
+    x = np.array([[1.0, NAN, 3.0, NAN], [INF, INF, -INF, -INF]])
+    (got,) = evaluate(vjp(program(name, {"axis": 1}, [x])), [x, np.ones(2)])[1]
+    np.testing.assert_array_equal(got, [[0, 0.5, 0, 0.5], [0.5, 0.5, 0, 0] if name == "max" else [0, 0, 0.5, 0.5]])
 
 
 @pytest.mark.parametrize("exponent", [2.0, 3.0, 0.0, -1.0, [0.0, 1.0, 2.0, 0.5]])

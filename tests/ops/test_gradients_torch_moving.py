@@ -141,6 +141,15 @@ def test_the_last_of_several_updates_has_the_gradient() -> None:
     assert du.tolist() == [0, 4, 2, 0]
 
 
+@pytest.mark.parametrize("how", ["max", "min"])
+def test_nans_of_a_scatter_share_the_gradient(how: str) -> None:
+    nan = float("nan")
+    args = [np.array([1.0, nan, 2.0, nan]), np.array([0, 0, 1, 3]), np.array([nan, 5.0, 3.0, nan])]
+    _, (dx, du) = evaluate(vjp(program("scatter_elements", {"reduction": how}, args), [0, 2]), [*args, np.ones(4)])
+    assert dx.tolist() == [0, 1, 1, 0.5]
+    assert du.tolist() == [1, 0, 0, 0.5]
+
+
 BITS = [
     ("take_grad", {"shape": (40, 300), "axis": 0}, [(500, 300), (500,)], 40),
     ("take_grad", {"shape": (6, 40, 7), "axis": 1}, [(6, 500, 7), (500,)], 40),

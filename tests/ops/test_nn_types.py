@@ -127,6 +127,8 @@ def test_weights_get_their_types(
         ("nn.group_norm", [(1, 6, 3), (6,), (6,)], {"num_groups": 4}, "nn.group_norm: 6 channels do not form 4 groups"),
         ("image.resize2d", [(1, 2, 3, 4)], {"size": (2, 2), "method": "area"}, "image.resize2d: no method 'area'"),
         ("nn.gelu", [(2,)], {"approximate": "erf"}, "nn.gelu: no approximate 'erf'"),
+        ("nn.linear_scan", [(0, 2, 3), (1, 0, 2, 3), (1, 1, 0, 2, 3), (1, 3, 1, 3), (1, 0, 1, 2, 3), (1, 0, 0, 2, 3)],
+         {}, "nn.linear_scan: got 0 states, 1 terms and 1 sums, wanted known numbers of them, above 0"),
     ],
 )  # fmt: skip
 def test_messages(name: str, shapes: list[Any], attrs: dict[str, Any], message: str) -> None:

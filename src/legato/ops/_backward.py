@@ -19,7 +19,7 @@ from legato.infer.builder import Builder
 from legato.ir.expr import Call, Expr
 from legato.ir.types import Dim, TupleType
 from legato.ops._activations import ACTIVATIONS
-from legato.ops._gradients import Contribution, dtype_of, extents, in_shape, narrowed, shape_of, widened
+from legato.ops._gradients import Contribution, dtype_of, extent_of, extents, in_shape, narrowed, shape_of, widened
 from legato.ops.linear_scan import after_last, before_steps
 
 __all__ = ["gru_gradient", "lstm_gradient", "rnn_gradient"]
@@ -53,7 +53,7 @@ class _Layer:
         self.rests: Expr | None = None
         if not self.a.lengths:
             return
-        stop = b.take(b.shape_of(self.call.args[0], dtype=dt.int64), 0, axis=0)
+        stop = extent_of(b, self.call.args[0], 0)
         self.number = b.expand_dims(b.arange(start=0, stop=self.count, step=1, dtype=dt.int64), axis=1)
         self.lengths = b.minimum(b.maximum(b.cast(self.more[-1], dtype=dt.int64), 0), stop)
         self.is_on = b.less(self.number, self.lengths)

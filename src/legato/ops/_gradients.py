@@ -11,8 +11,8 @@ Conventions, at points without a derivative:
     kinks        one-sided derivatives differ: the derivative of the side where the function is flat (relu at 0: 0);
                  where it is flat on neither, of the side to which the formula counts the point (leaky_relu: below);
                  abs, sign at 0: 0; clip at its bounds: 1, as inside
-    ties         max, min, maximum and minimum of equal elements share it equally; pooling, sort and topk give it to the
-                 element that they choose, the first one
+    ties         max, min, maximum and minimum of equal elements share it equally, NaNs that max and min choose too;
+                 pooling, sort and topk give it to the element that they choose, the first one
     steps        floor, ceil, round, trunc, sign, comparisons: 0 everywhere
     outside      of the domain (log of a negative number) and at poles: what the formula gives, NaN or infinity
 """
@@ -35,8 +35,9 @@ from legato.ir.types import Dim, TensorType
 from legato.ops._tensors import accumulator
 
 __all__ = [
-    "BinaryGradient", "Contribution", "Rule", "UnaryGradient", "count", "dtype_of", "extents", "in_shape", "narrowed",
-    "no_gradient", "of_binary", "of_unary", "only", "put_back", "shape_of", "shifted", "sum_to", "widened",
+    "BinaryGradient", "Contribution", "Rule", "UnaryGradient", "count", "dtype_of", "extent_of", "extents",
+    "in_shape", "narrowed", "no_gradient", "of_binary", "of_unary", "only", "put_back", "shape_of", "shifted",
+    "sum_to", "widened",
 ]  # fmt: skip
 
 Contribution = Any  # an Expr, None, or a tuple of contributions
@@ -119,6 +120,14 @@ def count(b: Builder, x: Expr, axes: Sequence[int]) -> Expr:
         return b.constant(float(math.prod(literals)), dtype)
     counted = b.take(b.shape_of(x, dtype=dt.int64), b.constant(np.array(axes, np.int64)), axis=0)
     return b.cast(b.prod(counted), dtype=dtype)
+
+
+def extent_of(b: Builder, x: Expr, axis: int) -> Expr:
+    """The extent of a dimension of `x` as an int64 scalar: a constant, or computed."""
+    d = shape_of(x)[axis]
+    if isinstance(d, Const):
+        return b.constant(int(d.value), dt.int64)
+    return b.take(b.shape_of(x, dtype=dt.int64), axis, axis=0)
 
 
 def shifted(b: Builder, x: Expr, axis: int, *, back: bool = False, fill: float = 0.0) -> Expr:

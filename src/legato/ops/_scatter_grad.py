@@ -11,8 +11,7 @@ from legato.infer.builder import Builder
 from legato.ir.attrs import make_attrs
 from legato.ir.expr import Call, Expr
 from legato.ir.op import Op
-from legato.ir.types import Dim
-from legato.ops._gradients import Contribution, dtype_of, extents, in_shape, only, shape_of
+from legato.ops._gradients import Contribution, dtype_of, extent_of, extents, in_shape, only, shape_of
 from legato.ops._indexing import covers
 from legato.ops._rules import product
 
@@ -87,25 +86,19 @@ class _Scatter:
         return self.b.cast(self.b.equal(x, self.number(0.0)), dtype=self.dtype)
 
     def _extreme(self, dy: Expr) -> tuple[Expr, Expr]:
-        """Equal elements share it."""
+        """Equal elements share it, or NaNs."""
         b, y = self.b, self.call
-        mine = b.equal(self.data, y)
-        theirs = b.logical_and(self.kept, b.equal(self.updates, self.read(y)))
+        mine = b.logical_or(b.equal(self.data, y), b.isnan(self.data))
+        is_chosen = b.logical_or(b.equal(self.updates, self.read(y)), b.isnan(self.updates))
+        theirs = b.logical_and(self.kept, is_chosen)
         count = self.again(b.cast(mine, dtype=self.dtype), b.cast(theirs, dtype=self.dtype), "add")
         share = b.divide(dy, count)
         return only(self.b, mine, share), only(self.b, theirs, self.read(share))
 
 
-def _as_number(b: Builder, n: Dim) -> Expr:
-    """An extent as a scalar."""
-    if isinstance(n, Const):
-        return b.constant(int(n.value), "int64")
-    return b.reshape(b.arange(start=n, stop=n + 1, dtype="int64"), newshape=())
-
-
-def _is_inside(b: Builder, subscripts: Expr, n: Dim) -> Expr:
-    """Whether each of `subscripts` is one of a dim of extent `n`; those below 0 count from the end."""
-    at, extent = b.cast(subscripts, dtype="int64"), _as_number(b, n)
+def _is_inside(b: Builder, subscripts: Expr, data: Expr, axis: int) -> Expr:
+    """Whether each of `subscripts` is one of a dimension of `data`; those below 0 count from the end."""
+    at, extent = b.cast(subscripts, dtype="int64"), extent_of(b, data, axis)
     return b.logical_and(b.less_equal(b.negative(extent), at), b.less(at, extent))
 
 
@@ -114,10 +107,10 @@ def of_elements(b: Builder, call: Call, dy: Expr) -> list[Contribution]:
     data, indices, _ = call.args
     axis, have, asked = call.attrs.axis % len(shape_of(data)), shape_of(data), shape_of(indices)
     beyond = [d for d in range(len(have)) if d != axis and not covers(have[d], asked[d])]
-    kept = _is_inside(b, indices, have[axis])
+    kept = _is_inside(b, indices, data, axis)
     for d in beyond:
         (count,) = extents((asked[d],))
-        places = b.less(b.arange(stop=count, dtype="int64"), _as_number(b, have[d]))
+        places = b.less(b.arange(stop=count, dtype="int64"), extent_of(b, data, d))
         line = [n if k == d else const(1) for k, n in enumerate(asked)]
         kept = b.logical_and(kept, in_shape(b, places, line))
     more = [simplify(max_(m - n, const(0))) if d in beyond else const(0)
@@ -137,9 +130,9 @@ def of_nd(b: Builder, call: Call, dy: Expr) -> list[Contribution]:
     depth, *outer = shape_of(indices)
     assert isinstance(depth, Const)
     kept: Any = None
-    for d, n in enumerate(shape_of(data)[: int(depth.value)]):
+    for d in range(int(depth.value)):
         row = b.take(indices, b.constant(d, "int64"), axis=0, mode="fast")
-        here = _is_inside(b, row, n)
+        here = _is_inside(b, row, data, d)
         kept = here if kept is None else b.logical_and(kept, here)
     if kept is None:
         kept = b.constant(True)

@@ -224,11 +224,12 @@ def _is_always(x: Node, value: float) -> bool:
 
 
 def _of_base(b: Builder, x: Node, z: Node, y: Node, dy: Node) -> Node:
-    """z·x^(z - 1), and 0 for z = 0 and x = 0."""
+    """z·x^(z - 1), and 0 for z = 0 where x is 0, or so small that 1/x is infinite, or NaN: x⁰ is 1 there too."""
     if _is_always(z, 2):
         return b.multiply(dy, b.multiply(z, x))
     if not _is_never(z, 0):
-        x = b.where(b.logical_and(b.equal(x, 0), b.equal(z, 0)), 1, x)
+        is_pole = b.logical_not(b.isfinite(b.divide(1, x)))
+        x = b.where(b.logical_and(b.equal(z, 0), is_pole), 1, x)
     return b.multiply(dy, b.multiply(z, b.power(x, b.subtract(z, 1))))
 
 

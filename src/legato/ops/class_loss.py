@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from legato.arith.expr import Const
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.infer.builder import Builder
@@ -18,7 +17,7 @@ from legato.ir.expr import Call, Expr
 from legato.ir.op import Op, Relation, Sample
 from legato.ir.types import TensorType, Type
 from legato.ops._families import Array, quiet
-from legato.ops._gradients import Contribution, dtype_of, extents, narrowed, shape_of, widened
+from legato.ops._gradients import Contribution, dtype_of, extent_of, extents, narrowed, shape_of, widened
 from legato.ops._rules import FLOAT, INT, require_dtype, same_shape, tensor
 from legato.ops._tensors import require_choice, wide
 from legato.ops.loss import REDUCTIONS
@@ -83,12 +82,8 @@ class _Classes:
         self.marked = b.where(self.counts, t, b.full_like(t, -1))
 
     def _inside(self, t: Expr) -> Expr:
-        classes, b = self.shape[self.axis], self.b
-        if isinstance(classes, Const):
-            limit: Expr | int = int(classes.value)
-        else:
-            limit = b.take(b.shape_of(self.x, dtype=dt.int64), self.axis, axis=0)
-        return b.logical_and(b.greater_equal(t, 0), b.less(t, limit))
+        b = self.b
+        return b.logical_and(b.greater_equal(t, 0), b.less(t, extent_of(b, self.x, self.axis)))
 
     def weight(self, weights: Expr) -> Expr:
         """The weight of each target; 0 where it does not count."""

@@ -49,8 +49,8 @@ def _relation(
     first, x, before, w, after, kept = given
     steps, states, batch, units = x.shape
     sums, terms = w.shape[0], w.shape[2]
-    if not all(isinstance(d, Const) for d in (states, sums, terms)):
-        raise rel.fail(f"got {states} states, {terms} terms and {sums} sums, wanted known numbers of them")
+    if not all(isinstance(d, Const) and d.value > 0 for d in (states, sums, terms)):
+        raise rel.fail(f"got {states} states, {terms} terms and {sums} sums, wanted known numbers of them, above 0")
     wanted = (
         (states, batch, units), x.shape, (steps, terms, states, batch, units), (sums, units, terms, units),
         (steps, states, sums, batch, units), (steps, states, states, batch, units),

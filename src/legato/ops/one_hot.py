@@ -13,7 +13,7 @@ from legato.ir.expr import Call
 from legato.ir.expr import Expr as Node
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
-from legato.ops._gradients import Contribution, dtype_of
+from legato.ops._gradients import Contribution, dtype_of, narrowed
 from legato.ops._rules import INT, at_least, normalize_axis, require_dtype, require_rank, same_dtype, tensor
 from legato.ops._tensors import Array, DtypeName, as_int, result_dtype
 from legato.te.tensor import Tensor, compute
@@ -71,8 +71,7 @@ def _grad(b: Builder, call: Call, dy: Node) -> list[Contribution]:
     one, zero = (b.constant(v, dtype_of(dy)) for v in (1.0, 0.0))
     attrs = {"depth": call.attrs.depth, "axis": call.attrs.axis}
     found = [b.sum(b.multiply(dy, b.one_hot(indices, *pair, **attrs))) for pair in ((one, zero), (zero, one))]
-    wanted = dtype_of(on)
-    return [None, *(g if dtype_of(g) == wanted else b.cast(g, dtype=wanted) for g in found)]
+    return [None, *(narrowed(b, g, on) for g in found)]
 
 
 _ON, _OFF = np.array(5.0, np.float32), np.array(-1.0, np.float32)

@@ -19,7 +19,7 @@ from legato.ir.op import Fusion, Narrow, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import convert
 from legato.ops._families import Array
-from legato.ops._gradients import Contribution, dtype_of, extents, shape_of
+from legato.ops._gradients import Contribution, dtype_of, extents, narrowed, shape_of
 from legato.ops._moving import as_dim, as_int
 from legato.ops._rules import at_least, known_dim, tensor
 from legato.te.tensor import Tensor, compute
@@ -144,8 +144,7 @@ def _filled(b: Builder, call: Call, dy: Node) -> Node:
     data, fill = call.args
     inside = b.zeros(shape=extents(shape_of(data)), dtype=dtype_of(dy))
     around = b.nn.pad(inside, b.constant(1.0, dtype_of(dy)), pad_width=call.attrs.pad_width)
-    total = b.sum(b.multiply(dy, around))
-    return total if dtype_of(fill) == dtype_of(dy) else b.cast(total, dtype=dtype_of(fill))
+    return narrowed(b, b.sum(b.multiply(dy, around)), fill)
 
 
 def _folded(b: Builder, dy: Node, shape: Sequence[Dim], a: PadAttrs) -> Node:

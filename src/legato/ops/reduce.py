@@ -283,9 +283,9 @@ def _sum_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
 
 
 def _extreme_gradient(b: Builder, call: Call, dy: Node) -> list[Node]:
-    """An equal share for each element that is the extreme one."""
-    x = call.args[0]
-    is_extreme, attrs = b.equal(x, _spread(b, call, call)), call.attrs
+    """An equal share for each element that is the extreme one, or for each NaN."""
+    x, attrs = call.args[0], call.attrs
+    is_extreme = b.logical_or(b.equal(x, _spread(b, call, call)), b.isnan(x))
     one = widened(b, b.cast(is_extreme, dtype=dtype_of(x)))
     many = b.sum(one, axis=axes_of(attrs, len(shape_of(x))), keepdims=attrs.keepdims)
     share = narrowed(b, b.divide(widened(b, dy), many), x)
