@@ -33,7 +33,6 @@ EXCLUDED = (
     (rf"^test_(linear_attention|causal_conv_with_state|flexattention){PLAIN}", "not written yet"),
     (r"^test_(det_|bitcast)", "not written yet"),
     # single uses
-    (r"^test_maxpool_with_argmax", "the positions of the maxima"),
     (r"^test_maxunpool_export_with_output_shape", "positions of another shape than that of the result"),
     (r"^test_resize.*antialias", "antialiasing"),
     (r"^test_not_[234]d", "operator set 1"),
