@@ -90,16 +90,18 @@ def compare_node(
     attributes: Mapping[str, Any] | None = None,
     outputs: int = 1,
     tolerance: float = 1e-5,
+    lists: Sequence[int] = (),
 ) -> None:
     """One node gives what ONNX Runtime makes of it, with the extents of `inputs` (None: left out), and with
-    a name for each."""
+    a name for each, but of the inputs `lists`: of these it is stated how many elements they have."""
     feeds = {f"x{n}": array for n, array in enumerate(inputs) if array is not None}
     names = ["" if array is None else f"x{n}" for n, array in enumerate(inputs)]
     results = [f"y{n}" for n in range(outputs)]
     node = helper.make_node(operator, names, results, **(attributes or {}))
     proto = model([node], [value(name, a.shape, str(a.dtype)) for name, a in feeds.items()], results, opset=opset)
     wanted = ort_outputs(proto, feeds)
-    symbolic = {name: tuple(f"{name}_{n}" for n in range(array.ndim)) for name, array in feeds.items()}
+    named = {name: array for name, array in feeds.items() if int(name[1:]) not in lists}
+    symbolic = {name: tuple(f"{name}_{n}" for n in range(array.ndim)) for name, array in named.items()}
     for shapes in (None, symbolic):
         for got, want in zip(legato_outputs(proto, feeds, shapes=shapes), wanted, strict=True):
             assert (got.shape, got.dtype) == (want.shape, want.dtype)

@@ -11,6 +11,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.maxima import places_of_maxima
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
 
@@ -200,12 +201,17 @@ def max_pool(
     pads: tuple[int, ...] = (),
     storage_order: int = 0,
     strides: tuple[int, ...] = (),
-) -> Expr:
-    """`storage_order` speaks of the second output only, which is not supported."""
+) -> tuple[Expr, ...]:
+    """The maxima, and where they are in the flat input if the node asks for that, counted as `storage_order` says."""
     w = _windows(b, x, kernel_shape, strides, dilations, pads, auto_pad)
-    x = _surrounded(b, x, w, _lowest(b.dtype(x)))
-    return b.call(f"nn.max_pool{len(w.kernel)}d", x, pool_size=w.kernel, strides=w.strides, dilation=w.dilations,
-                  padding=w.pads, ceil_mode=bool(ceil_mode))  # fmt: skip
+    lowest = _lowest(b.dtype(x))
+    y = b.call(f"nn.max_pool{len(w.kernel)}d", _surrounded(b, x, w, lowest), pool_size=w.kernel, strides=w.strides,
+               dilation=w.dilations, padding=w.pads, ceil_mode=bool(ceil_mode))  # fmt: skip
+    if b.outputs == 1:
+        return (y,)
+    before = [first for first, _ in w.around] or [const(p) for p in w.pads[: len(w.kernel)]]
+    windows = list(zip(w.kernel, w.strides, w.dilations, before, strict=True))
+    return y, places_of_maxima(b, x, y, windows, lowest, by_columns=bool(storage_order))
 
 
 def average_pool(
