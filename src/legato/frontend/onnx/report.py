@@ -18,13 +18,11 @@ OPTIMISED = (
 _SHOWN = 100
 
 _QUANTISED = "quantised operators are not imported yet"
-_TEXT, _RANDOM = "strings are not supported", "random numbers are not supported"
+_TEXT = "strings are not supported"
 _ABSENT = {
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"), _QUANTISED),
     **dict.fromkeys(("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"), _QUANTISED),
     **dict.fromkeys(("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "TfIdfVectorizer"), _TEXT),
-    **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), _RANDOM),
-    **dict.fromkeys(("Bernoulli", "Multinomial"), _RANDOM),
 }
 
 
