@@ -27,10 +27,10 @@ def batch_normalization(
     momentum: float = 0.9,
     spatial: int = 1,
     training_mode: int = 0,
-) -> Expr:
+) -> Expr | tuple[Expr, ...]:
     """`momentum` matters in training only; `spatial` is of operator sets below 9."""
     if training_mode:
-        raise UnsupportedError("training mode")
+        return _trained(b, x, scale, bias, (mean, variance), epsilon, momentum)
     if not spatial and b.rank(x) > 2:
         raise UnsupportedError("statistics for each position (spatial=0)")
     wide = accumulator(b.dtype(x))
@@ -39,6 +39,25 @@ def batch_normalization(
         x = b.expand_dims(x, axis=1, num_newaxis=1)
         return b.squeeze(b.get(b.nn.batch_norm(x, gamma, beta, mean, variance, axis=1, epsilon=epsilon), 0), axis=(1,))
     return b.get(b.nn.batch_norm(x, gamma, beta, mean, variance, axis=1, epsilon=epsilon), 0)
+
+
+def _trained(
+    b: Emitter, x: Expr, scale: Expr, bias: Expr, running: tuple[Expr, Expr], epsilon: float, momentum: float
+) -> tuple[Expr, ...]:
+    """Normalised by the mean and variance of the batch, with which the running ones go on."""
+    wide = accumulator(b.dtype(x))
+    batch = b.expand_dims(x, axis=1, num_newaxis=1) if b.rank(x) == 1 else x
+    made = b.nn.batch_norm_train(batch, b.to(scale, wide), b.to(bias, wide), axis=1, epsilon=epsilon)
+    y = b.squeeze(b.get(made, 0), axis=(1,)) if b.rank(x) == 1 else b.get(made, 0)
+    after = []
+    for n, old in enumerate(running, 1):
+        if b.rank(old) != 1:
+            raise ImportModelError(f"running statistics {old.ty}, wanted vectors")
+        b.require(b.dims_of(old)[0], b.dims_of(batch)[1], "running statistics")
+        kept = b.multiply(b.wide(old), b.like(momentum, b.wide(old)))
+        more = b.multiply(b.to(b.get(made, n), b.dtype(kept)), b.like(1 - momentum, kept))
+        after.append(b.to(b.add(kept, more), b.dtype(old)))
+    return y, *after
 
 
 def instance_normalization(b: Emitter, x: Expr, scale: Expr, bias: Expr, *, epsilon: float = 1e-5) -> Expr:
