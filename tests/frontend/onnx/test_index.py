@@ -42,13 +42,15 @@ def _written(cache: Array, update: Array, first: Array, axis: int, *, circular: 
 
 @pytest.mark.parametrize("mode", ["linear", "circular"])
 def test_tensor_scatter(mode: str) -> None:
-    """No kernel of ONNX Runtime is for the CPU: by a loop."""
+    """By a loop as well: the last update goes beyond the end, which ONNX Runtime refuses where it does not go on."""
     cache = RNG.standard_normal((2, 3, 4, 2)).astype(np.float32)
     for axis, first in ((2, [0, 2]), (1, [2, 1]), (-1, [1, 0]), (2, [3, 3])):
         shape = [*cache.shape]
         shape[axis] = 2
         update = RNG.standard_normal(shape).astype(np.float32)
         feeds = {"x": cache, "u": update, "w": np.array(first)}
+        if max(first) + 2 <= cache.shape[axis] or mode == "circular":
+            compare_node("TensorScatter", 24, tuple(feeds.values()), {"axis": axis, "mode": mode})
         node = helper.make_node("TensorScatter", list(feeds), ["y"], axis=axis, mode=mode)
         proto = model([node], [value(k, v.shape, str(v.dtype)) for k, v in feeds.items()], opset=24)
         wanted = _written(cache, update, feeds["w"], axis % 4, circular=mode == "circular")

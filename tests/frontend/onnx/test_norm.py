@@ -1,4 +1,4 @@
-"""BatchNormalization that trains, by its formula."""
+"""BatchNormalization that trains, by its formula and by ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from onnx import helper
 
 from legato.base.errors import LegatoError
-from tests.frontend.onnx.peer import legato_outputs, model, value
+from tests.frontend.onnx.peer import compare_node, legato_outputs, model, value
 
 RNG = np.random.default_rng(12)
 PARAMETERS = ("scale", "bias", "mean", "var")
@@ -28,6 +28,8 @@ def test_training(shape: tuple[int, ...], opset: int) -> None:
     scale, bias = (feeds[k].reshape(1, -1, 1) for k in ("scale", "bias"))
     y = (batch - mean[:, None]) / np.sqrt(var[:, None] + 0.01) * scale + bias
     wanted = (y.reshape(shape), feeds["mean"] * 0.7 + mean * 0.3, feeds["var"] * 0.7 + var * 0.3)
+    if len(shape) > 1:
+        compare_node("BatchNormalization", opset, tuple(feeds.values()), {"training_mode": 1, "momentum": 0.7}, 3, 1e-4)
     named = {"x": tuple(f"d{n}" for n in range(len(shape)))}
     for shapes in (None, named):
         for got, want in zip(legato_outputs(proto, feeds, shapes=shapes), wanted, strict=True):
