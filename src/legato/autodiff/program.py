@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar, cast
 
@@ -10,16 +10,16 @@ from legato.base.errors import CompileError, UnsupportedError
 from legato.base.kinds import integer, require, require_integer, require_sequence
 from legato.base.node import transform
 from legato.infer.infer import infer
-from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Tuple, Var, tuple_of
+from legato.ir.expr import Call, Constructor, Expr, Function, Tuple, Var, tuple_of
 from legato.ir.let import chain, lets
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import post_order
 from legato.ir.types import UNIT, GlobalTypeVar, Type, walk
-from legato.transform._call_graph import callees, reachable_from
 from legato.transform._gradient.first_order import is_straight_line
-from legato.transform._gradient.marked import GRADIENT, require_no_local_gradients
+from legato.transform._gradient.marked import own_gradients, reached, require_no_local_gradients
 from legato.transform._gradient.nodes import is_data
+from legato.transform.defuse import Defuse
 from legato.transform.eliminate_common import EliminateCommon
 from legato.transform.eliminate_dead import EliminateDead
 from legato.transform.fold_constant import FoldConstant
@@ -51,7 +51,8 @@ CLEAN: Final[tuple[Pass, ...]] = (
 
 
 def as_module(f: object) -> Module:
-    """The typed module of a program: a Module, a Function, or what has a `module` (a decorated function)."""
+    """The typed module of a program: a Module, a Function, or what has a `module` (a decorated function); without the
+    groups that fusion made."""
     held = f if isinstance(f, Module | Function) else getattr(f, "module", None)
     if isinstance(held, Function):
         held = Module.from_expr(held)
@@ -60,26 +61,12 @@ def as_module(f: object) -> Module:
             f"cannot differentiate a {type(f).__name__}",
             hint="give a Module (legato.parse, legato.from_onnx), a Function or a decorated function",
         )
-    return infer(held)
-
-
-def _own_gradients(mod: Module) -> Mapping[GlobalVar, GlobalVar]:
-    """The gradients of functions that have one of their own: nothing calls these yet."""
-    named = {gv.name: gv for gv in mod.functions}
-    found = ((gv, named.get(str(f.attrs.get(GRADIENT)))) for gv, f in mod.graph_functions())
-    return {gv: gradient for gv, gradient in found if gradient is not None}
-
-
-def _reached(mod: Module, roots: Iterable[GlobalVar]) -> set[GlobalVar]:
-    """The functions that these call, and the gradients of functions among them."""
-    own = _own_gradients(mod)
-    calls = {gv: [*called, *([own[gv]] if gv in own else [])] for gv, called in callees(mod).items()}
-    return reachable_from(roots, calls)
+    return Defuse()(infer(held))
 
 
 def live(mod: Module) -> Module:
     """`mod` without functions that @main does not lead to, and data types that none of the others names."""
-    kept = _reached(mod, [mod.var("main")])
+    kept = reached(mod, [mod.var("main")])
     functions = {gv: f for gv, f in mod.functions.items() if gv in kept or not isinstance(f, Function)}
     bodies = (f for f in functions.values() if isinstance(f, Function))
     todo = list({id(ty): ty for f in bodies for node in post_order(f) for ty in _named(node)}.values())
@@ -167,8 +154,8 @@ def unrolled(mod: Module) -> Module:
         return mod
     require_no_local_gradients(f for _, f in normal.graph_functions())  # their calls are about to be resolved
     made = PartialEvaluate(FUEL)(normal)
-    own = _own_gradients(normal)
-    kept = _reached(normal, (own[gv] for gv in made.functions if gv in own))
+    own = own_gradients(normal)
+    kept = reached(normal, (own[gv] for gv in made.functions if gv in own))
     lost = {gv: f for gv, f in normal.functions.items() if gv in kept and gv not in made}
     return made.with_functions({**made.functions, **lost}) if lost else made
 

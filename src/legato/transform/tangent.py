@@ -21,11 +21,11 @@ from legato.ir.let import chain, lets
 from legato.ir.module import Module
 from legato.ir.types import TensorType, TupleType, Type
 from legato.ops._gradients import extents
-from legato.transform._call_graph import callees, reachable_from
+from legato.transform._call_graph import callees
 from legato.transform._closures import Names
 from legato.transform._gradient import general
 from legato.transform._gradient.first_order import forward, is_straight_line
-from legato.transform._gradient.marked import Marked, merged
+from legato.transform._gradient.marked import Marked, merged, reached
 from legato.transform._gradient.nodes import is_data
 from legato.transform._gradient.prepared import prepared
 from legato.transform._gradient.wanted import fresh, moving, output_type
@@ -67,7 +67,7 @@ def _transposed(mod: Module, gv: GlobalVar) -> tuple[Module, GlobalVar]:
     as dz is to (dx…)."""
     func = mod[gv]
     assert isinstance(func, Function)
-    inside = reachable_from([gv], callees(mod)) - {gv}
+    inside = reached(mod, (*callees(mod)[gv],))
     others = {g: f for g, f in mod.functions.items() if g in inside}
     main, name = GlobalVar("main"), GlobalVar(Names(mod).new(f"{gv.name}_transposed"))
     dy = func.params[-1]

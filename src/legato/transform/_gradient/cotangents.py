@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from legato.infer.builder import Builder
 from legato.ir.atoms import is_atom
 from legato.ir.expr import Expr, Var
-from legato.ir.types import TensorType, TupleType, Type
+from legato.ir.types import ShapeType, TensorType, TupleType, Type
 
 __all__ = ["Cotangent", "at_field", "is_continuous", "leaves", "made", "name_for", "plus"]
 
@@ -60,6 +60,8 @@ def made(b: Builder, value: Cotangent, like: Expr) -> Expr:
         whole = (p if isinstance(p, Expr) else made(b, p, _field(b, like, n)) for n, p in enumerate(parts))
         return b.tuple_(list(whole))
     assert not isinstance(value, tuple)
+    if isinstance(like.ty, ShapeType):
+        return like  # there is no other of its type
     return b.let(name_for(like), _zeros_like(b, like)) if value is None else value
 
 

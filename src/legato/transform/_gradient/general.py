@@ -12,7 +12,7 @@ from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Let, Ma
 from legato.ir.let import lets
 from legato.ir.module import Module
 from legato.ir.scope import post_order
-from legato.ir.types import UNIT, FuncType, GlobalTypeVar, TupleType, Type, TypeData
+from legato.ir.types import UNIT, FuncType, GlobalTypeVar, ShapeType, TupleType, Type, TypeData
 from legato.transform._closures import Names
 from legato.transform._external import is_own
 from legato.transform._gradient.boundary import Conversion
@@ -130,6 +130,8 @@ class _Program:
 
 
 def _zero(b: Builder, x: Expr) -> Expr:
+    if isinstance(x.ty, ShapeType):
+        return x  # there is no other of its type
     return b.let("zero", b.zeros_like(x))
 
 

@@ -35,7 +35,7 @@ from legato.ir.types import Type
 from legato.transform._copy import Copy
 from legato.transform._gradient.dual_types import DualTypes, is_float
 from legato.transform._gradient.modes import Mode
-from legato.transform._gradient.nodes import Fields, Leaf, Node, Opaque, Plain, leaves, lifted, opened, primal
+from legato.transform._gradient.nodes import Fields, Leaf, Node, Opaque, Plain, is_data, leaves, lifted, opened, primal
 from legato.transform._gradient.runs import Escapes, is_straight
 from legato.transform._partial.code import Steps, run
 
@@ -109,14 +109,30 @@ class Lifter(Copy):
             with self._b.at(value.span):
                 if is_straight(var, value):
                     self._straight(var, value)
+                    continue
+                self._close()
+                if isinstance(value, Call) and self._is_foreign(value):
+                    self._foreign(var, value)
                 else:
-                    self._close()
                     made = yield self._complex(value)
                     self._b.let(self._bound(var), made)
                     self._open(var)
         self._close()
         self._run, self._inputs, self._results = outer
         return self._node(result)
+
+    def _is_foreign(self, call: Call) -> bool:
+        """Whether a call is that of a function of another language, which takes nothing that has a derivative; runs
+        before it have ended."""
+        return (isinstance(call.op, GlobalVar) and call.op not in self._names
+                and all(is_data(arg.ty) for arg in (*call.args, call))
+                and all(leaf.companion is None for arg in call.args for leaf in leaves(self._node(arg))))  # fmt: skip
+
+    def _foreign(self, var: Var, call: Call) -> None:
+        """Binds what such a call gives: a constant, as far as derivatives are concerned."""
+        args = tuple(primal(self._node(arg)) for arg in call.args)
+        new = self._b.let(Var(var.name, ty=var.ty, span=var.span), replace(call, args=args))
+        self._nodes[var] = opened(self._b, var.ty, new, is_dual=False)
 
     def _straight(self, var: Var, value: Expr) -> None:
         """Adds a binding to the run."""

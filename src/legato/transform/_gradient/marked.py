@@ -25,14 +25,14 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.types import FuncType, TupleType, Type
 from legato.ir.visit import rename_globals
-from legato.transform._call_graph import callees, values
+from legato.transform._call_graph import callees, reachable_from, values
 from legato.transform._closures import Names
 from legato.transform._external import is_own
 from legato.transform._gradient.nodes import is_data
 from legato.transform._values import written_out
 from legato.transform.to_a_normal import ToANormal
 
-__all__ = ["GRADIENT", "REMAT", "Marked", "merged", "require_no_local_gradients"]
+__all__ = ["GRADIENT", "REMAT", "Marked", "merged", "own_gradients", "reached", "require_no_local_gradients"]
 
 Derived = Callable[[Module, GlobalVar], tuple[Module, GlobalVar]]
 Rule = Callable[[Builder, Call, Expr], list[Expr | None]]
@@ -153,6 +153,20 @@ def _transposed_rule(transpose: GlobalVar) -> Rule:
 def _type(node: Expr) -> Type:
     assert node.ty is not None
     return node.ty
+
+
+def own_gradients(mod: Module) -> Mapping[GlobalVar, GlobalVar]:
+    """The gradients of functions that have one of their own: nothing calls these yet."""
+    named = {gv.name: gv for gv in mod.functions}
+    found = ((gv, named.get(str(f.attrs.get(GRADIENT)))) for gv, f in mod.graph_functions())
+    return {gv: gradient for gv, gradient in found if gradient is not None}
+
+
+def reached(mod: Module, roots: Iterable[GlobalVar]) -> set[GlobalVar]:
+    """The functions that these call, and the gradients of functions among them."""
+    own = own_gradients(mod)
+    calls = {gv: [*called, *([own[gv]] if gv in own else [])] for gv, called in callees(mod).items()}
+    return reachable_from(roots, calls)
 
 
 def require_no_local_gradients(functions: Iterable[Function]) -> None:

@@ -13,6 +13,7 @@ from legato.ir.types import FuncType
 from legato.ir.visit import rename_bound, rename_globals
 from legato.transform._closures import Names
 from legato.transform._gradient.marked import GRADIENT
+from legato.transform.defuse import Defuse
 from legato.transform.expand_calls import ExpandCalls
 from legato.transform.to_a_normal import ToANormal
 
@@ -21,8 +22,8 @@ __all__ = ["apart", "prepared"]
 
 def prepared(mod: Module) -> Module:
     """`mod`, typed, in A-normal form. Calls of operators that have no gradient and are made of others are these: the
-    numbers of `dyn.X` are dims, and X has a gradient."""
-    return ToANormal()(ExpandCalls(ungraded=True)(ExpandCalls(known=True)(apart(infer(mod)))))
+    numbers of `dyn.X` are dims, and X has a gradient. Groups that fusion made are their operators again."""
+    return ToANormal()(ExpandCalls(ungraded=True)(ExpandCalls(known=True)(apart(Defuse()(infer(mod))))))
 
 
 def apart(mod: Module) -> Module:

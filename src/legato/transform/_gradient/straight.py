@@ -15,7 +15,7 @@ from legato.ir.expr import Call, Expr, MatchCast, Tuple, TupleGetItem, Var
 from legato.ir.let import Binding
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType
-from legato.ops._gradients import extents
+from legato.ops._gradients import extents, no_gradient
 from legato.transform._gradient.cotangents import Cotangent, at_field, is_continuous, leaves, made, name_for, plus
 from legato.transform._gradient.rules import contributions
 
@@ -32,12 +32,22 @@ def is_straight(value: Expr) -> bool:
 
 
 def active_vars(bindings: Iterable[Binding], roots: Iterable[Var]) -> set[Var]:
+    """`roots`, and what has a derivative by them: it depends on them and holds floats."""
+    return _dependents((binding for binding in bindings if not _is_flat(binding[1])), roots)
+
+
+def _dependents(bindings: Iterable[Binding], roots: Iterable[Var]) -> set[Var]:
     """`roots`, and what depends on them and holds floats."""
     found = set(roots)
     for var, value in bindings:
         if is_continuous(var.ty) and any(_is_active(operand, found) for operand in value.children()):
             found.add(var)
     return found
+
+
+def _is_flat(value: Expr) -> bool:
+    """Whether the derivative of a value is 0: nothing flows to its operands."""
+    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.grad is no_gradient
 
 
 def _is_active(operand: Expr, active: set[Var]) -> bool:
@@ -147,7 +157,7 @@ def tangent(b: Builder, var: Var, call: Call, given: Sequence[Cotangent]) -> Cot
         return None
     with b.bindings() as rule:
         parts = contributions(b, var, call, dy, lambda operand: id(operand) in moves)
-    linear = active_vars(rule, [dy])
+    linear = _dependents(rule, [dy])
     for name, value in rule:
         if name not in linear:
             b.let(name, value)  # what the derivative is made of
