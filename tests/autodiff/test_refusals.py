@@ -11,7 +11,7 @@ import pytest
 import legato
 from legato import relay
 from legato.autodiff import grad, hessian, jacobian, jvp, value_and_grad, vjp
-from legato.base.errors import CompileError
+from legato.base.errors import CompileError, UnsupportedError
 from legato.interp import evaluate
 from legato.ir.expr import Function
 from legato.ir.module import Module
@@ -70,6 +70,19 @@ def test_data_has_no_cotangent(result: str) -> None:
     for forward in (lambda m: jvp(m, "x"), Tangent(("x",))):
         assert "dx" in {p.name for p in forward(mod)["main"].params}
     assert {p.name for p in grad(mod, "x", has_aux=True)["main"].params} == {"x", "t"}  # type: ignore[union-attr]
+
+
+def test_data_has_no_tangent() -> None:
+    mod = legato.parse(
+        TREE
+        + """
+    def @main(%t: Tree, %x: float64) { match (%t) { Leaf(%y) => %x * %y, Node(_, _) => %x } }"""
+    )
+    for forward in (jvp, Tangent(), lambda m: jvp(m, "t")):
+        with pytest.raises(UnsupportedError, match="'t' has type Tree: only tensors have tangents"):
+            forward(mod)
+    tree = evaluate(legato.parse(TREE + "def @main() { Leaf(5f64) }"), [])
+    assert evaluate(jvp(mod, "x"), [tree, np.float64(2), np.float64(1)]) == (10, 5)
 
 
 def test_functions_beside_the_result() -> None:

@@ -55,7 +55,7 @@ class Tangent(Pass):
         wrt = moving(main, self.wrt, mod)
         names = fresh([f"d{p.name}" for p in wrt], main)
         moves = [Var(name, ty=p.ty) for name, p in zip(names, wrt, strict=True)]
-        if is_straight_line(main) and all(map(is_data, (main.body.ty, *(p.ty for p in wrt)))):
+        if is_straight_line(main) and is_data(main.body.ty):
             made = mod.with_function(mod.var("main"), forward(main, wrt, moves))
         else:
             made = general.forward(mod, wrt, moves)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from legato.base.errors import CompileError
+from legato.base.errors import CompileError, UnsupportedError
 from legato.ir.expr import Function, Var
 from legato.ir.module import Module
 from legato.ir.types import TupleType, Type
@@ -64,10 +64,15 @@ def named(func: Function, names: Iterable[str]) -> list[Var]:
 
 
 def moving(func: Function, names: tuple[str, ...], mod: Module) -> list[Var]:
-    """The parameters that have tangents, each named once."""
+    """The parameters that have tangents, each named once. UnsupportedError for data."""
     if twice := [name for n, name in enumerate(names) if name in names[:n]]:
         raise CompileError(f"the parameter {twice[0]!r} is named twice", span=func.span, hint="it has one tangent")
-    return parameters(func, names, mod)
+    found = parameters(func, names, mod)
+    for p in found:
+        if not is_data(p.ty):
+            raise UnsupportedError(f"the parameter {p.name!r} has type {p.ty}: only tensors have tangents",
+                                   span=func.span, hint="name those that move (wrt), or use reverse mode")  # fmt: skip
+    return found
 
 
 def fresh(names: Iterable[str], func: Function) -> list[str]:
