@@ -112,7 +112,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "reshape": lambda x, a, ty: x.reshape(ty),
     "expand_dims": lambda x, a, ty: x.reshape(ty), "squeeze": lambda x, a, ty: x.reshape(ty),
     "nn.batch_flatten": lambda x, ty: x.reshape(ty),
-    "concatenate": lambda xs, a: torch.cat(xs, a.axis),
+    "concatenate": lambda xs, a: torch.cat(xs, a.axis), "stack": lambda xs, a: torch.stack(xs, a.axis),
     "zeros": lambda a, ty: torch.zeros(ty, dtype=dtype_of(a.dtype)),
     "ones": lambda a, ty: torch.ones(ty, dtype=dtype_of(a.dtype)),
     "zeros_like": torch.zeros_like, "ones_like": torch.ones_like,
