@@ -21,7 +21,7 @@ from legato.ir.types import TensorType, Type
 from legato.ops._families import quiet
 from legato.ops._indexing import covers, inside, targets, wrapped
 from legato.ops._rules import INT, known_dim, normalize_axis, require_dtype, same_dtype, same_shape, tensor
-from legato.ops._scatter_grad import of_elements, of_nd
+from legato.ops._scatter_gradients import of_elements, of_nd
 from legato.ops._tensors import Array, Index, accumulator, cast_to, known_int, narrowed, require_choice
 from legato.ops._writes import Free, Write, Writes
 from legato.te.tensor import Tensor, loops
