@@ -39,6 +39,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "attention": lambda: legato.parse(ATTENTION),
     "resnet-18": lambda: testing.resnet.get_workload(2, 10, 18, (3, 32, 32))[0],
     "mobilenet": lambda: testing.mobilenet.get_workload(2, 10, (3, 32, 32))[0],
+    "mobilenet-v2": lambda: testing.mobilenet_v2.get_workload(2, 10, (3, 32, 32))[0],
 }
 
 

@@ -46,9 +46,10 @@ def mixed(here: Path) -> None:
 
 @pytest.mark.parametrize("name", table())
 def test_every_pass_runs(name: str, call: Any) -> None:
-    done = call("opt", "-p", name, "mixed.relay", "--json").json
+    model = "mixed.relay" if table()[name].keeps_meaning else "mlp.relay"  # what is differentiated has to give floats
+    done = call("opt", "-p", name, model, "--json").json
     assert (done["exit"], done["passes"], list(done["seconds"])) == (0, [name], [name])
-    expected = infer(run(InferTypes()(load_model("mixed.relay")), [table()[name]()]))
+    expected = infer(run(InferTypes()(load_model(model)), [table()[name]()]))
     assert alpha_equal(legato.parse(done["text"]), expected)
 
 

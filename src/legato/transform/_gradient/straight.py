@@ -69,12 +69,27 @@ def _vars(operands: Iterable[Expr]) -> Iterable[Var]:
 
 def pull_back(b: Builder, bindings: Sequence[Binding], found: Cotangents, active: set[Var]) -> Cotangents:
     """The cotangents of the active variables, given those that later code has `found`, which are added to."""
+    fields: dict[Var, list[Cotangent]] = {}  # of tuples, gathered field by field: they may have thousands
     for var, value in reversed(bindings):
+        if var in fields:
+            give(b, found, active, var, tuple(fields.pop(var)))
         dy = found.get(var)
-        if var in active and dy is not None:
-            for operand, part in _shares(b, var, value, dy, active):
-                give(b, found, active, operand, part)
+        if var not in active or dy is None:
+            continue
+        if isinstance(value, TupleGetItem) and isinstance(value.value, Var) and value.value in active:
+            _give_field(b, fields, value.value, value.index, dy)
+            continue
+        for operand, part in _shares(b, var, value, dy, active):
+            give(b, found, active, operand, part)
+    for var, parts in fields.items():
+        give(b, found, active, var, tuple(parts))
     return found
+
+
+def _give_field(b: Builder, fields: dict[Var, list[Cotangent]], of: Var, index: int, dy: Cotangent) -> None:
+    assert isinstance(of.ty, TupleType)
+    parts = fields.setdefault(of, [None] * len(of.ty.fields))
+    parts[index] = plus(b, parts[index], dy, name_for(of))
 
 
 def _shares(b: Builder, var: Var, value: Expr, dy: Cotangent, active: set[Var]) -> Iterable[tuple[Expr, Cotangent]]:
