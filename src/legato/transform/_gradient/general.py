@@ -12,10 +12,11 @@ from legato.ir.expr import Call, Constructor, Expr, Function, GlobalVar, Let, Ma
 from legato.ir.let import lets
 from legato.ir.module import Module
 from legato.ir.scope import post_order
-from legato.ir.types import UNIT, FuncType, GlobalTypeVar, ShapeType, TupleType, Type, TypeData
+from legato.ir.types import UNIT, FuncType, GlobalTypeVar, TupleType, Type, TypeData
 from legato.transform._closures import Names
 from legato.transform._external import is_own
 from legato.transform._gradient.boundary import Conversion
+from legato.transform._gradient.cotangents import made
 from legato.transform._gradient.dual_types import DualTypes
 from legato.transform._gradient.lift import Lifter
 from legato.transform._gradient.modes import Forward, Mode, Reverse
@@ -110,12 +111,12 @@ class _Program:
     def companions(self, b: Builder, node: Node, ty: Type, read: Callable[[Builder, Expr], Expr]) -> Expr:
         """What `read` gives for the companions of a value, in its own type; zeros for what is no float."""
         convert = self._conversion(
-            lambda b, pair: read(b, b.let("c", b.get(pair, 1))), inwards=False, rest=lambda b, x: _zero(b, x)
+            lambda b, pair: read(b, b.let("c", b.get(pair, 1))), inwards=False, rest=lambda b, x: made(b, None, x)
         )
 
         def of_tensor(part: Node) -> Expr:
             known = part.companion if isinstance(part, Leaf) else None
-            return _zero(b, primal(part)) if known is None else read(b, known)
+            return made(b, None, primal(part)) if known is None else read(b, known)
 
         return self._outwards(b, node, ty, of_tensor, convert)
 
@@ -127,12 +128,6 @@ class _Program:
             pairs = zip(node.parts, ty.fields, strict=True)
             return b.tuple_([self._outwards(b, part, t, of_tensor, convert) for part, t in pairs])
         return convert(b, node.expr, ty) if isinstance(node, Opaque) else of_tensor(node)
-
-
-def _zero(b: Builder, x: Expr) -> Expr:
-    if isinstance(x.ty, ShapeType):
-        return x  # there is no other of its type
-    return b.let("zero", b.zeros_like(x))
 
 
 def reverse(mod: Module, wrt: Sequence[Var], seed: Var | None, has_aux: bool) -> Module:
@@ -159,11 +154,9 @@ def reverse(mod: Module, wrt: Sequence[Var], seed: Var | None, has_aux: bool) ->
         gradients = b.tuple_([program.companions(b, nodes[p], _type(p), _read) for p in wrt])
         whole = b.tuple_([program.value(b, result, _type(main.body)), gradients])
     params = (*main.params, *(() if seed is None else (seed,)))
-    made = program.finished(
-        Function(params, lets(bound, whole), None, main.type_params, attrs_of(main), span=main.span)
-    )
-    functions = {**made.functions, tape.run: tape.function()}
-    return replace(made, functions=functions, types={**made.types, tape.header: tape.data})
+    new = program.finished(Function(params, lets(bound, whole), None, main.type_params, attrs_of(main), span=main.span))
+    functions = {**new.functions, tape.run: tape.function()}
+    return replace(new, functions=functions, types={**new.types, tape.header: tape.data})
 
 
 def _seed(b: Builder, mode: Reverse, output: Node, seed: Expr | None) -> None:

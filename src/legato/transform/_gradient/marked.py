@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from legato.base.errors import CompileError, UnsupportedError
+from legato.base.errors import CompileError, InternalError, UnsupportedError
 from legato.base.graph import components
 from legato.base.node import transform
 from legato.infer.builder import Builder
@@ -127,7 +127,9 @@ def merged(mod: Module, made: Module, functions: Mapping[GlobalVar, Function]) -
 
 
 def _no_relation(*types: Any) -> Any:
-    raise NotImplementedError  # it is gone before anybody asks
+    raise InternalError(
+        "a marked function is asked as if it were an operator"
+    )  # it is one while its rule is asked only
 
 
 def _rule(backward: GlobalVar | Op) -> Rule:

@@ -14,7 +14,7 @@ from legato.infer.builder import Builder
 from legato.ir.expr import Call, Constructor, Expr, Function, Var
 from legato.ir.let import Binding, lets
 from legato.ir.types import UNIT, FuncType, RefType, TensorType, Type
-from legato.transform._gradient.cotangents import Cotangent
+from legato.transform._gradient.cotangents import Cotangent, made
 from legato.transform._gradient.nodes import Leaf
 from legato.transform._gradient.straight import Cotangents, active_vars, pull_back, push_forward
 
@@ -49,7 +49,7 @@ class Reverse:
         return RefType(ty)
 
     def constant(self, b: Builder, primal: Expr) -> Expr:
-        return b.let("c", b.ref(b.let("zero", b.zeros_like(primal))))
+        return b.let("c", b.ref(made(b, None, primal)))
 
     def close(self, b: Builder, run: Sequence[Binding], inputs: Mapping[Var, Leaf], results: Sequence[Leaf]) -> None:
         active = active_vars(run, inputs)
@@ -101,7 +101,7 @@ class Forward:
         return ty
 
     def constant(self, b: Builder, primal: Expr) -> Expr:
-        return b.let("zero", b.zeros_like(primal))
+        return made(b, None, primal)
 
     def close(self, b: Builder, run: Sequence[Binding], inputs: Mapping[Var, Leaf], results: Sequence[Leaf]) -> None:
         found: Cotangents = {var: leaf.companion for var, leaf in inputs.items()}
