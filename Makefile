@@ -14,7 +14,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx bounds mutants damaged faults survey tvm isa lint sanitize bench bench-training ablation models clean
+.PHONY: help venv demo test quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx onnx-suite bounds mutants damaged faults survey tvm isa lint sanitize bench bench-training ablation models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -63,6 +63,9 @@ damaged: $(VENV)/.dev ## FILES=20000 damaged files a kind (ONNX, text, JSON, scr
 
 survey: $(VENV)/.dev ## the official ONNX cases without constants, then with a name for every extent: what passes, what is refused and why (SURVEY=--compiled)
 	$(BIN)/python -m tests.frontend.onnx.node_survey $(SURVEY)
+
+onnx-suite: $(VENV)/.dev ## every case of the official ONNX suites, as shipped and compiled: what passes, and that the misses are those of tests/frontend/onnx/misses.toml (SUITE=--named: a name for every extent)
+	$(BIN)/python -m tests.frontend.onnx.official --json out/onnx-suite.json $(SUITE)
 
 tvm: $(VENV)/.dev .venv-tvm/.made ## modules in the spellings of TVM's scripts, in apache-tvm 0.27 (in .venv-tvm) and here: what agrees, and why not (TVM=--update)
 	$(BIN)/python -m tests.script.modules.tvm --python .venv-tvm/bin/python $(TVM)

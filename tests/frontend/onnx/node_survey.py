@@ -28,6 +28,7 @@ from legato.frontend.onnx import from_onnx
 from legato.interp import evaluate
 from legato.ir.module import Module
 from tests.frontend.onnx import node_suite as suite
+from tests.frontend.onnx.misses import miss
 
 Verdict = Literal["passes", "refused", "wrong"]
 VERDICTS: tuple[Verdict, ...] = ("passes", "refused", "wrong")
@@ -128,9 +129,7 @@ def _results(module: Module, run: Any, feeds: Mapping[str, Any]) -> Any:
 
 def supported() -> list[Any]:
     """The cases of what Legato has."""
-    from tests.frontend.onnx.test_node_suite import reason
-
-    return [case for case in suite.cases() if reason(case.name) is None]
+    return [case for case in suite.cases() if miss(case.name) is None]
 
 
 def told(found: Iterable[Found]) -> str:
