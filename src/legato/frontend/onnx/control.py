@@ -1,4 +1,4 @@
-"""If, Loop, Scan and SequenceMap: nodes that have bodies.
+"""If, Loop, Scan, SequenceMap, FlexAttention: nodes that have bodies.
 
 Each is a generator: it yields the frame of a body, is sent the values of the body's outputs when these have been made,
 and returns the values of the node's outputs. So bodies nest without recursion.
@@ -28,6 +28,7 @@ from legato.frontend.onnx.bodies import (
 )
 from legato.frontend.onnx.containers import Free, coerced, join
 from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.flex import flex_attention
 from legato.frontend.onnx.frames import UNKNOWN, Frame, Unknown, Value
 from legato.frontend.onnx.inputs import check_declared, declared_rank
 from legato.frontend.onnx.loops import Loop, Stack
@@ -256,4 +257,10 @@ def _rounds(b: Emitter, count: Expr | None) -> Dim | None:
     return None if value is None else simplify(max_(value[0], const(0)))
 
 
-CONTROL: Mapping[str, Callable[[Node], Steps]] = {"If": if_, "Loop": loop, "Scan": scan, "SequenceMap": sequence_map}
+CONTROL: Mapping[tuple[str, str], Callable[[Node], Steps]] = {
+    ("", "If"): if_,
+    ("", "Loop"): loop,
+    ("", "Scan"): scan,
+    ("", "SequenceMap"): sequence_map,
+    ("ai.onnx.preview", "FlexAttention"): flex_attention,
+}

@@ -260,7 +260,7 @@ class Importer:
         if (domain, node.op_type) not in self._custom:
             if key in self._functions:
                 bodies = self._call(frame, node, self._functions[key], frame.prefix + str(step))
-            elif not domain and node.op_type in CONTROL:
+            elif (domain, node.op_type) in CONTROL:
                 bodies = self._with_bodies(frame, step)
         if bodies is not None:
             return self._resume(_Waiting(frame, step, bodies))
@@ -406,8 +406,8 @@ class Importer:
         return results
 
     def _with_bodies(self, frame: Frame, step: Step) -> Bodies:
-        """An If or a loop."""
-        node, name = step.node, frame.prefix + str(step)
+        """An If, a loop, or another node with bodies."""
+        node, name, domain = step.node, frame.prefix + str(step), _domain(step.node.domain)
 
         def body(graph: GraphProto, names: ChainMap[str, Value], values: Sequence[Value]) -> Frame:
             given = {v.name: value for v, value in zip(graph.input, values, strict=True)}
@@ -417,10 +417,10 @@ class Importer:
 
         inputs = [frame.get(given) for given in node.input]
         attributes = self._attributes(frame, node)
-        opset = frame.opsets.get("", 0)
+        opset = frame.opsets.get(domain, 0)
         made = Node(self.b, node.op_type, opset, inputs, len(node.output), attributes, frame.names, body, self._needed,
                     self._trial)  # fmt: skip
-        return (yield from CONTROL[node.op_type](made))
+        return (yield from CONTROL[domain, node.op_type](made))
 
     def _trial(self) -> Callable[[], None]:
         """Begins an attempt; what is returned takes back what has been listed since."""

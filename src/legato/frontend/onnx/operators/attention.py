@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from legato.arith.expr import Const, const, gt, max_
+from legato.arith.expr import const, gt
 from legato.arith.prove import provably_different, prove, prove_equal
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.heads import attended, head_scale, heads_of, joined, shared_heads, softmax_weights
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
@@ -41,60 +40,24 @@ def attention(
     """softmax(q · kᵀ · scale + bias) · v; further outputs: keys and values with the past, the scores at some stage.
     Below 0, `softcap` caps nothing, as 0."""
     is_flat, dtype = b.rank(q) == 3, b.dtype(q)
-    q, k, v = _heads(b, q, q_num_heads), _heads(b, k, kv_num_heads), _heads(b, v, kv_num_heads)
+    q, k, v = heads_of(b, q, q_num_heads), heads_of(b, k, kv_num_heads), heads_of(b, v, kv_num_heads)
     past: Dim | None = None
     if past_key is not None and past_value is not None:
         past = b.dims_of(past_key)[2]
         k, v = b.concatenate(past_key, k, axis=2), b.concatenate(past_value, v, axis=2)
     present = (k, v)
-    q, k, v = b.wide(q), b.wide(_shared(b, q, k)), b.wide(_shared(b, q, v))
-    factor = _scale(b, q) if scale is None else b.like(scale, q)
-    raw = b.matmul(b.multiply(q, factor), b.transpose(k, axes=(0, 1, 3, 2)))
+    q, k, v = b.wide(q), b.wide(shared_heads(b, q, k)), b.wide(shared_heads(b, q, v))
+    raw = b.matmul(b.multiply(q, head_scale(b, q, scale)), b.transpose(k, axes=(0, 1, 3, 2)))
     capped = raw if softcap <= 0.0 else b.multiply(b.tanh(b.divide(raw, b.like(softcap, raw))), b.like(softcap, raw))
     allowed = _window(b, q, k, past, nonpad_kv_seqlen, is_causal, left_window_size, right_window_size)
     biased = _biased(b, capped, mask, allowed)
     weights = _weights(b, biased, softmax_precision, biased is not capped)
-    y = b.to(b.matmul(b.to(weights, b.dtype(v)), v), dtype)
-    if is_flat:
-        n, heads, length, size = b.dims_of(y)
-        y = b.reshape(b.transpose(y, axes=(0, 2, 1, 3)), newshape=(n, length, heads * size), allowzero=True)
+    y = b.to(attended(b, weights, v), dtype)
+    y = joined(b, y) if is_flat else y
     stages = (raw, capped, biased, weights)
     if not 0 <= qk_matmul_output_mode < len(stages):
         raise ImportModelError(f"qk_matmul_output_mode is {qk_matmul_output_mode}, wanted 0 to 3")
     return (y, *present, b.to(stages[qk_matmul_output_mode], dtype))
-
-
-def _heads(b: Emitter, x: Expr, heads: int | None) -> Expr:
-    """(batch, heads, length, size), from that or from (batch, length, heads · size)."""
-    if b.rank(x) == 4:
-        return x
-    if b.rank(x) != 3 or not heads:
-        raise ImportModelError(f"the number of heads must be given for an input of rank {b.rank(x)}")
-    n, length, hidden = b.dims_of(x)
-    size = simplify(hidden // heads)
-    if provably_different(size * heads, hidden):
-        raise ImportModelError(f"a hidden size of {hidden} does not divide into {heads} heads")
-    return b.transpose(b.reshape(x, newshape=(n, length, heads, size), allowzero=True), axes=(0, 2, 1, 3))
-
-
-def _scale(b: Emitter, q: Expr) -> Expr:
-    """1 / √size of the heads."""
-    size = b.dims_of(q)[3]
-    if isinstance(size, Const):
-        return b.like(1 / math.sqrt(size.value), q)
-    return b.to(b.divide(b.constant(1.0, dt.float64), b.sqrt(b.extent(size, dt.float64))), b.dtype(q))
-
-
-def _shared(b: Emitter, q: Expr, x: Expr) -> Expr:
-    """Keys or values, repeated where several heads of the queries share one."""
-    wanted, own = b.dims_of(q)[1], b.dims_of(x)[1]
-    if prove_equal(wanted, own):
-        return x
-    times = simplify(wanted // max_(own, const(1)))
-    if provably_different(times * own, wanted):
-        raise ImportModelError(f"{wanted} heads of queries cannot share {own} of keys and values")
-    b.require(simplify(times * own), wanted, "queries share the heads of keys and values")
-    return b.repeat(x, repeats=int(times.value) if isinstance(times, Const) else times, axis=1)
 
 
 def _window(
@@ -141,11 +104,7 @@ def _weights(b: Emitter, scores: Expr, precision: int | None, is_masked: bool) -
     """Softmax over the keys; a query that may see none has weights of zero."""
     if precision is not None:
         scores = b.to(scores, element_type(precision, "softmax_precision"))
-    weights = b.nn.softmax(scores, axis=-1)
-    if not is_masked:
-        return weights
-    peak = b.max(scores, axis=(-1,), keepdims=True)
-    return b.where(b.equal(peak, b.like(-np.inf, scores)), b.like(0, weights), weights)
+    return softmax_weights(b, scores, masked=is_masked)
 
 
 def rotary_embedding(
@@ -160,9 +119,8 @@ def rotary_embedding(
     rotary_embedding_dim: int = 0,
 ) -> Expr:
     """Pairs of elements of each head, turned by the angle of their position."""
-    is_flat = b.rank(x) == 3
-    flat = b.dims_of(x)
-    x = _heads(b, x, num_heads)
+    is_flat, flat = b.rank(x) == 3, b.dims_of(x)
+    x = heads_of(b, x, num_heads)
     if positions is not None:
         cos, sin = (b.take(table, positions, axis=0, mode="fast") for table in (cos, sin))
     cos, sin = (b.expand_dims(table, axis=1, num_newaxis=1) for table in (cos, sin))

@@ -1,0 +1,72 @@
+"""Heads of attention, its scale, and its weights: what the operators that attend have in common."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from legato.arith.expr import Const, const, max_
+from legato.arith.prove import provably_different, prove_equal
+from legato.arith.simplify import simplify
+from legato.base import dtype as dt
+from legato.base.errors import ImportModelError
+from legato.frontend.onnx.emitter import Emitter
+from legato.ir.expr import Expr
+
+__all__ = ["attended", "head_scale", "heads_of", "joined", "shared_heads", "softmax_weights"]
+
+
+def heads_of(b: Emitter, x: Expr, heads: int | None) -> Expr:
+    """(batch, heads, length, size), from that or from (batch, length, heads · size)."""
+    if b.rank(x) == 4:
+        return x
+    if b.rank(x) != 3 or not heads:
+        raise ImportModelError(f"the number of heads must be given for an input of rank {b.rank(x)}")
+    n, length, hidden = b.dims_of(x)
+    size = simplify(hidden // heads)
+    if provably_different(size * heads, hidden):
+        raise ImportModelError(f"a hidden size of {hidden} does not divide into {heads} heads")
+    return b.transpose(b.reshape(x, newshape=(n, length, heads, size), allowzero=True), axes=(0, 2, 1, 3))
+
+
+def joined(b: Emitter, y: Expr) -> Expr:
+    """(batch, length, heads · size), from (batch, heads, length, size)."""
+    n, heads, length, size = b.dims_of(y)
+    return b.reshape(b.transpose(y, axes=(0, 2, 1, 3)), newshape=(n, length, heads * size), allowzero=True)
+
+
+def head_scale(b: Emitter, q: Expr, scale: float | None = None) -> Expr:
+    """`scale` if there is one, else 1 / √size of the heads, in the dtype of `q`."""
+    if scale is not None:
+        return b.like(scale, q)
+    size = b.dims_of(q)[3]
+    if isinstance(size, Const):
+        return b.like(1 / math.sqrt(size.value), q)
+    return b.to(b.divide(b.constant(1.0, dt.float64), b.sqrt(b.extent(size, dt.float64))), b.dtype(q))
+
+
+def shared_heads(b: Emitter, q: Expr, x: Expr) -> Expr:
+    """Keys or values, repeated where several heads of the queries share one."""
+    wanted, own = b.dims_of(q)[1], b.dims_of(x)[1]
+    if prove_equal(wanted, own):
+        return x
+    times = simplify(wanted // max_(own, const(1)))
+    if provably_different(times * own, wanted):
+        raise ImportModelError(f"{wanted} heads of queries cannot share {own} of keys and values")
+    b.require(simplify(times * own), wanted, "queries share the heads of keys and values")
+    return b.repeat(x, repeats=int(times.value) if isinstance(times, Const) else times, axis=1)
+
+
+def softmax_weights(b: Emitter, scores: Expr, *, masked: bool) -> Expr:
+    """Softmax over the keys; `masked`: a query that may see none, whose scores all are -∞, has weights of zero."""
+    weights = b.nn.softmax(scores, axis=-1)
+    if not masked:
+        return weights
+    peak = b.max(scores, axis=(-1,), keepdims=True)
+    return b.where(b.equal(peak, b.like(-np.inf, scores)), b.like(0, weights), weights)
+
+
+def attended(b: Emitter, weights: Expr, v: Expr) -> Expr:
+    """The sums of the values by their weights, in the dtype of the values."""
+    return b.matmul(b.to(weights, b.dtype(v)), v)
