@@ -1,4 +1,4 @@
-"""ONNX models → Legato modules: operator sets 7 to the newest of the installed `onnx` package.
+"""ONNX models → Legato modules: operator sets 1 to the newest of the installed `onnx` package.
 
     mod = from_onnx("model.onnx")                                       one function, @main
     mod = from_onnx("model.onnx", shapes={"x": (1, 3, "h", "w:32..960")})

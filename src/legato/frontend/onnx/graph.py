@@ -70,6 +70,7 @@ def reads(node: NodeProto) -> list[str]:
         graph, outer = inner.pop()
         own = outer | {name for made in graph.node for name in made.output}
         own |= {*(value.name for value in graph.input), *(tensor.name for tensor in graph.initializer)}
+        own |= {sparse.values.name for sparse in graph.sparse_initializer}
         read = [value.name for value in graph.output]
         for sub in graph.node:
             read += sub.input

@@ -8,7 +8,7 @@ from then on: nodes that need them are passed over, except that an operator with
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -34,10 +34,19 @@ from legato.frontend.onnx.inputs import (
     input_types,
 )
 from legato.frontend.onnx.naming import with_names
-from legato.frontend.onnx.proto import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto
+from legato.frontend.onnx.proto import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    TypeProto,
+)
 from legato.frontend.onnx.reader import Source, opsets_of
 from legato.frontend.onnx.report import NCHWC, OPTIMISED, Report, Unsupported, unsupported_error, why_absent
 from legato.frontend.onnx.signature import find, signature
+from legato.frontend.onnx.sparse import to_dense
 from legato.frontend.onnx.tensors import element_count, stored_bytes, to_array
 from legato.ir.constant_input import constant_input
 from legato.ir.expr import Expr, Function
@@ -54,6 +63,7 @@ MAX_NODES = 100_000  # of a file, and after the expansion of local functions and
 MAX_NESTING = 100  # branches and loops inside each other
 
 Custom = Mapping[str, Callable[..., Any]]
+Weight = TensorProto | SparseTensorProto
 
 
 Bodies = Generator[Frame, list[Value], list[Value]]
@@ -92,12 +102,12 @@ class Importer:
 
     # ------------------------------------------------------------------ the graph
 
-    def _find_initializers(self) -> dict[str, TensorProto]:
-        found: dict[str, TensorProto] = {}
-        for tensor in self.graph.initializer:
-            if tensor.name in found:
-                raise ImportModelError(f"{self.source.name}: initializer {tensor.name!r} is defined twice")
-            found[tensor.name] = tensor
+    def _find_initializers(self) -> dict[str, Weight]:
+        found: dict[str, Weight] = {}
+        for name, tensor in _weights(self.graph):
+            if name in found:
+                raise ImportModelError(f"{self.source.name}: initializer {name!r} is defined twice")
+            found[name] = tensor
         return found
 
     def _types(self, shapes: Shapes | None) -> dict[str, Type]:
@@ -131,17 +141,12 @@ class Importer:
             *constants,
             *missing,
             *self._initializers,
-            *(s.values.name for s in self.graph.sparse_initializer),
         }
         steps = schedule(self.graph.node, names, outputs, self.source.name)
         top = Frame(iter(steps), ChainMap({**params, **constants, **missing}), self.source.opsets)
         numbers = {t.name: n for n, t in enumerate(self.graph.initializer)}
         apart = {name: self.source.weights[n] for name, n in numbers.items() if n in self.source.weights}
         self._seed(top, self._initializers, steps, outputs, apart)
-        for sparse in self.graph.sparse_initializer:
-            reason = f"initializer {sparse.values.name!r}: a sparse tensor"
-            why = Unsupported(sparse.values.name, "initializer", "", 0, reason)
-            top.names[sparse.values.name] = Unknown(why)
         self._walk(top)
         results = [self._needed(top.get(name)) for name in outputs]
         known = [value for value in results if isinstance(value, Expr)]
@@ -235,7 +240,7 @@ class Importer:
     def _seed(
         self,
         frame: Frame,
-        tensors: Mapping[str, TensorProto],
+        tensors: Mapping[str, Weight],
         steps: Sequence[Step],
         outputs: Sequence[str],
         apart: Mapping[str, NDArray[np.uint8]] = MappingProxyType({}),
@@ -246,11 +251,16 @@ class Importer:
             if name not in used:
                 continue
             try:
-                array = to_array(tensor, self.source.folder, f"initializer {name!r}", apart.get(name))
+                array = self._array(tensor, f"initializer {name!r}", apart.get(name))
             except UnsupportedError as error:
                 frame.names[name] = Unknown(Unsupported(frame.prefix + name, "initializer", "", 0, error.message))
                 continue
             frame.names[name] = self.b.weight(array, frame.prefix + name)
+
+    def _array(self, tensor: Weight, what: str, data: NDArray[np.uint8] | None) -> NDArray[Any]:
+        if isinstance(tensor, SparseTensorProto):
+            return to_dense(tensor, self.source.folder, what)
+        return to_array(tensor, self.source.folder, what, data)
 
     def _step(self, frame: Frame, step: Step) -> tuple[Frame, _Waiting] | None:
         """Converts one node, or gives the frame of a body that it needs first, with what then goes on."""
@@ -322,14 +332,17 @@ class Importer:
         if converter is None:
             raise UnsupportedError(why_absent(domain, node.op_type))
         schema = signature(converter)
-        attributes = schema.convert(self._attributes(frame, node), node.op_type, self.source.folder)
+        attributes = self._attributes(frame, node)
+        if not domain and opset < 6:
+            attributes.pop("consumed_inputs", None)  # which may be written over: it says nothing of the result
+        arguments = schema.convert(attributes, node.op_type, self.source.folder)
         given = spread("" if domain else node.op_type, [frame.get(name) for name in node.input])
         inputs = schema.arrange([self._needed(value) for value in given], node.op_type)
         if any(isinstance(value, Unknown) for value in inputs):
             _bind_values(frame, node, [UNKNOWN] * len(node.output))
             return
         self.b.opset, self.b.outputs, self.b.repeats = opset, len(node.output), frame.repeats
-        self._bind(frame, node, converter(self.b, *inputs, **attributes), opset)
+        self._bind(frame, node, converter(self.b, *inputs, **arguments), opset)
 
     def _needed(self, value: Value) -> Value:
         """`value`; where it could not be made, the reason is listed."""
@@ -436,7 +449,7 @@ class Importer:
         """The frame of a graph inside `frame`, which sees `names`."""
         if frame.depth >= MAX_NESTING:
             raise ImportModelError(f"branches and loops nest more than {MAX_NESTING} deep")
-        tensors = {tensor.name: tensor for tensor in graph.initializer}
+        tensors = dict(_weights(graph))
         wanted = [value.name for value in graph.output]
         steps = schedule(graph.node, _Given(tensors, names), wanted, f"graph {graph.name}")
         inner = Frame(iter(steps), names.new_child(), frame.opsets, name + "/", wanted, frame.attributes, frame.active,
@@ -458,11 +471,17 @@ def _bind_values(frame: Frame, node: NodeProto, values: Sequence[Value]) -> None
 class _Given:
     """The names that a subgraph sees: its own initializers, and what is around it."""
 
-    own: Mapping[str, TensorProto]
+    own: Mapping[str, Weight]
     outer: ChainMap[str, Value]
 
     def __contains__(self, name: object) -> bool:
         return name in self.own or name in self.outer
+
+
+def _weights(graph: GraphProto) -> Iterator[tuple[str, Weight]]:
+    """The initializers of a graph by name."""
+    yield from ((tensor.name, tensor) for tensor in graph.initializer)
+    yield from ((sparse.values.name, sparse) for sparse in graph.sparse_initializer)
 
 
 def _result_names(name: str, ty: Type | None) -> list[str]:

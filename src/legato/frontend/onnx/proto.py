@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-__all__ = ["IR_VERSION", "AttributeProto", "FunctionProto", "GraphProto", "ModelProto", "NodeProto", "TensorProto",
-           "TensorShapeProto", "TypeProto", "ValueInfoProto"]  # fmt: skip
+__all__ = ["IR_VERSION", "AttributeProto", "FunctionProto", "GraphProto", "ModelProto", "NodeProto",
+           "SparseTensorProto", "TensorProto", "TensorShapeProto", "TypeProto", "ValueInfoProto"]  # fmt: skip
 
 _NAME = "onnx.onnx_ml_pb2"
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         GraphProto,
         ModelProto,
         NodeProto,
+        SparseTensorProto,
         TensorProto,
         TensorShapeProto,
         TypeProto,

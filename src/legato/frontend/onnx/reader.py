@@ -27,7 +27,7 @@ __all__ = ["MAX_BYTES", "MIN_OPSET", "Source", "opsets_of", "read"]
 
 MAX_BYTES = (1 << 31) - 1  # protobuf's limit for one message
 LARGE = 1 << 20  # bytes from which a file is worth splitting
-MIN_OPSET = 7
+MIN_OPSET = 1
 MAX_OPSET = 28  # that of onnx 1.23, whose node tests the operators pass
 
 _FIRST = b"\x08"  # every exporter writes the IR version first: field 1, a varint
@@ -168,6 +168,8 @@ def _names(model: ModelProto) -> Iterator[str]:
             yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
         for tensor in graph.initializer:
             yield from (tensor.name, *(text for e in tensor.external_data for text in (e.key, e.value)))
+        for sparse in graph.sparse_initializer:
+            yield from (sparse.values.name, sparse.indices.name)
         nodes += graph.node
 
 
@@ -180,5 +182,5 @@ def _check_default_opset(version: int | None, name: str) -> None:
     if version is None or MIN_OPSET <= version <= MAX_OPSET:
         return
     message = f"{name}: ONNX operator set {version}, but {MIN_OPSET} to {MAX_OPSET} are read"
-    hint = "export the model with a newer operator set" if version < MIN_OPSET else "a newer Legato may know it"
+    hint = "they count from 1" if version < MIN_OPSET else "a newer Legato may know it"
     raise UnsupportedError(message, hint=hint)

@@ -29,6 +29,7 @@ from legato.base.errors import ImportModelError, InternalError, UnsupportedError
 from legato.base.hints import unaliased
 from legato.frontend.onnx.external import Folder
 from legato.frontend.onnx.proto import AttributeProto, TypeProto
+from legato.frontend.onnx.sparse import to_dense
 from legato.frontend.onnx.tensors import Array, to_array
 
 __all__ = ["Converter", "Signature", "find", "signature", "table"]
@@ -57,10 +58,16 @@ def table() -> Mapping[tuple[str, str], Versions]:
     found: dict[tuple[str, str], Versions] = {}
     for module in _modules():
         for key, versions in _converters(module).items():
-            if key in found:
-                raise InternalError(f"ONNX operator {key[1]} is defined in two files")
-            found[key] = versions
+            found[key] = _merged(found.get(key, ()), versions, key[1])
     return found
+
+
+def _merged(a: Versions, b: Versions, name: str) -> Versions:
+    """The versions of an operator from two files."""
+    found = sorted((*a, *b), key=lambda version: -version[0])
+    if len({since for since, _ in found}) < len(found):
+        raise InternalError(f"ONNX operator {name} is defined in two files")
+    return tuple(found)
 
 
 @cache
@@ -100,13 +107,12 @@ def _names(module: str) -> frozenset[str] | None:
 def find(domain: str, operator: str, opset: int) -> Converter | None:
     """The converter of an operator as of operator set `opset`. Only files that define such a name are imported."""
     key = (domain, operator.lower())
+    versions: Versions = ()
     for module in _modules():
         names = _names(module)
         if names is None or key[1] in names:
-            versions = _converters(module).get(key, ())
-            if versions:
-                return next((function for since, function in versions if since <= opset), None)
-    return None
+            versions = _merged(versions, _converters(module).get(key, ()), key[1])
+    return next((function for since, function in versions if since <= opset), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +197,8 @@ def _value(proto: AttributeProto, wanted: Any, operator: str, folder: Folder | N
         found = _text(proto.s)
     elif proto.type == AttributeProto.TENSOR and typing.get_origin(wanted) is np.ndarray:
         found = to_array(proto.t, folder, f"attribute {proto.name} of {operator}")
+    elif proto.type == AttributeProto.SPARSE_TENSOR and typing.get_origin(wanted) is np.ndarray:
+        found = to_dense(proto.sparse_tensor, folder, f"attribute {proto.name} of {operator}")
     elif proto.type == AttributeProto.TYPE_PROTO and wanted is TypeProto:
         found = proto.tp
     elif proto.type == AttributeProto.INTS and item in (int, float):

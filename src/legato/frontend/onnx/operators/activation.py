@@ -21,7 +21,7 @@ def leaky_relu(b: Emitter, x: Expr, *, alpha: float = 0.01) -> Expr:
     return b.nn.leaky_relu(x, alpha=alpha)
 
 
-def prelu(b: Emitter, x: Expr, slope: Expr) -> Expr:
+def prelu_7(b: Emitter, x: Expr, slope: Expr) -> Expr:
     """A slope for each channel, or anything else that broadcasts."""
     rank, dims = b.rank(x), b.dims_of(slope)
     per_channel = rank > 1 and len(dims) == rank - 1 and [b.is_one(d) for d in dims] == [False] + [True] * (rank - 2)
@@ -34,7 +34,7 @@ def elu(b: Emitter, x: Expr, *, alpha: float = 1.0) -> Expr:
     return b.nn.elu(x, alpha=alpha)
 
 
-def selu(b: Emitter, x: Expr, *, alpha: float = _SELU[0], gamma: float = _SELU[1]) -> Expr:
+def selu_6(b: Emitter, x: Expr, *, alpha: float = _SELU[0], gamma: float = _SELU[1]) -> Expr:
     if np.allclose((alpha, gamma), _SELU, rtol=1e-6):
         return b.nn.selu(x)
     wide = b.wide(x)

@@ -53,7 +53,7 @@ class _Axis:
         return const(exact.numerator), const(exact.denominator)
 
 
-def upsample(b: Emitter, x: Expr, *, mode: str = "nearest", scales: tuple[float, ...]) -> Expr:
+def upsample_7(b: Emitter, x: Expr, *, mode: str = "nearest", scales: tuple[float, ...]) -> Expr:
     return _resized(b, x, _by_scales(b, x, range(b.rank(x)), [Ratio.of(s) for s in scales]), _Sampling(_method(mode)))
 
 

@@ -14,6 +14,8 @@ from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 # ------------------------------------------------------------------ of one tensor
 
 
@@ -128,19 +130,19 @@ def is_inf(b: Emitter, x: Expr, *, detect_negative: int = 1, detect_positive: in
 # ------------------------------------------------------------------ of two tensors, or more
 
 
-def add(b: Emitter, x: Expr, y: Expr) -> Expr:
+def add_7(b: Emitter, x: Expr, y: Expr) -> Expr:
     return b.add(x, y)
 
 
-def sub(b: Emitter, x: Expr, y: Expr) -> Expr:
+def sub_7(b: Emitter, x: Expr, y: Expr) -> Expr:
     return b.subtract(x, y)
 
 
-def mul(b: Emitter, x: Expr, y: Expr) -> Expr:
+def mul_7(b: Emitter, x: Expr, y: Expr) -> Expr:
     return b.multiply(x, y)
 
 
-def div(b: Emitter, x: Expr, y: Expr) -> Expr:
+def div_7(b: Emitter, x: Expr, y: Expr) -> Expr:
     return b.divide(x, y)
 
 
@@ -148,7 +150,7 @@ def mod(b: Emitter, x: Expr, y: Expr, *, fmod: int = 0) -> Expr:
     return b.mod(x, y) if fmod else b.floor_mod(x, y)
 
 
-def pow_(b: Emitter, x: Expr, y: Expr) -> Expr:
+def pow_7(b: Emitter, x: Expr, y: Expr) -> Expr:
     """The dtypes may differ: the result has the base's, and is computed in one that holds both."""
     if b.is_scalar(y, 2) and b.rank(y) <= b.rank(x):
         return b.multiply(x, x)
@@ -197,7 +199,8 @@ def mean(b: Emitter, *xs: Expr) -> Expr:
     return b.to(b.divide(total, b.like(len(xs), total)), b.dtype(xs[0]))
 
 
-def clip_6(b: Emitter, x: Expr, *, min: float = -np.inf, max: float = np.inf) -> Expr:
+def clip_6(b: Emitter, x: Expr, *, min: float = -_LARGEST, max: float = _LARGEST) -> Expr:
+    """Without bounds infinities become the largest numbers of float32."""
     return b.clip(x, a_min=min, a_max=max)
 
 
@@ -217,11 +220,11 @@ def where(b: Emitter, condition: Expr, x: Expr, y: Expr) -> Expr:
 # ------------------------------------------------------------------ comparisons and logic
 
 
-def equal(b: Emitter, x: Expr, y: Expr) -> Expr:
+def equal_7(b: Emitter, x: Expr, y: Expr) -> Expr:
     return b.equal(x, y)
 
 
-def greater(b: Emitter, x: Expr, y: Expr) -> Expr:
+def greater_7(b: Emitter, x: Expr, y: Expr) -> Expr:
     return b.greater(x, y)
 
 
@@ -229,7 +232,7 @@ def greater_or_equal(b: Emitter, x: Expr, y: Expr) -> Expr:
     return b.greater_equal(x, y)
 
 
-def less(b: Emitter, x: Expr, y: Expr) -> Expr:
+def less_7(b: Emitter, x: Expr, y: Expr) -> Expr:
     return b.less(x, y)
 
 
@@ -237,15 +240,15 @@ def less_or_equal(b: Emitter, x: Expr, y: Expr) -> Expr:
     return b.less_equal(x, y)
 
 
-def and_(b: Emitter, x: Expr, y: Expr) -> Expr:
+def and_7(b: Emitter, x: Expr, y: Expr) -> Expr:
     return b.logical_and(x, y)
 
 
-def or_(b: Emitter, x: Expr, y: Expr) -> Expr:
+def or_7(b: Emitter, x: Expr, y: Expr) -> Expr:
     return b.logical_or(x, y)
 
 
-def xor(b: Emitter, x: Expr, y: Expr) -> Expr:
+def xor_7(b: Emitter, x: Expr, y: Expr) -> Expr:
     return b.logical_xor(x, y)
 
 
@@ -287,7 +290,7 @@ def bit_shift(b: Emitter, x: Expr, y: Expr, *, direction: str) -> Expr:
 # ------------------------------------------------------------------ conversions
 
 
-def cast(b: Emitter, x: Expr, *, to: int, saturate: int = 1, round_mode: str = "up") -> Expr:
+def cast_6(b: Emitter, x: Expr, *, to: int, saturate: int = 1, round_mode: str = "up") -> Expr:
     """`saturate` and `round_mode` speak of 8-bit floats only, which Legato does not have."""
     return b.to(x, element_type(to, "the result"))
 

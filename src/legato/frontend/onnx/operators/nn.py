@@ -248,7 +248,7 @@ def lp_pool(
     ceil_mode: int = 0,
     dilations: tuple[int, ...] = (),
     kernel_shape: tuple[int, ...],
-    p: int = 2,
+    p: float = 2,
     pads: tuple[int, ...] = (),
     strides: tuple[int, ...] = (),
 ) -> Expr:
@@ -283,7 +283,7 @@ def global_max_pool(b: Emitter, x: Expr) -> Expr:
     return b.nn.global_max_pool2d(x) if len(axes) == 2 else b.max(x, axis=axes, keepdims=True)
 
 
-def global_lp_pool(b: Emitter, x: Expr, *, p: int = 2) -> Expr:
+def global_lp_pool(b: Emitter, x: Expr, *, p: float = 2) -> Expr:
     if p < 1:
         raise ImportModelError(f"p is {p}, wanted a positive number")
     wide = b.wide(x)
@@ -313,10 +313,11 @@ def gemm(
     *,
     alpha: float = 1.0,
     beta: float = 1.0,
+    broadcast: int = 0,
     transA: int = 0,
     transB: int = 0,
 ) -> Expr:
-    """alpha · x′ · y′ + beta · c."""
+    """alpha · x′ · y′ + beta · c. `broadcast` is of operator sets below 7, and says what is so in any case."""
     if b.rank(x) != 2 or b.rank(y) != 2:
         raise ImportModelError(f"operands of ranks {b.rank(x)} and {b.rank(y)}, wanted matrices")
     c = None if beta == 0.0 else c

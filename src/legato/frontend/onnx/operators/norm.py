@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from legato.arith.expr import Const
 from legato.arith.prove import provably_different
 from legato.arith.simplify import simplify
-from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
@@ -24,21 +24,35 @@ def batch_normalization(
     variance: Expr,
     *,
     epsilon: float = 1e-5,
+    is_test: int = 0,
     momentum: float = 0.9,
     spatial: int = 1,
     training_mode: int = 0,
 ) -> Expr | tuple[Expr, ...]:
-    """`momentum` matters in training only; `spatial` is of operator sets below 9."""
-    if training_mode:
+    """`momentum` matters in training only. `spatial` is of operator sets below 9: statistics of channels, or else of
+    each position. `is_test` is of those below 7: the batch is normalised by its own statistics where that is not said
+    and the running ones are asked for."""
+    if training_mode or (b.opset < 7 and not is_test and b.outputs > 1):
         return _trained(b, x, scale, bias, (mean, variance), epsilon, momentum)
     if not spatial and b.rank(x) > 2:
-        raise UnsupportedError("statistics for each position (spatial=0)")
+        return _by_position(b, x, (scale, bias, mean, variance), epsilon)
     wide = accumulator(b.dtype(x))
     gamma, beta, mean, variance = (b.to(p, wide) for p in (scale, bias, mean, variance))
     if b.rank(x) == 1:  # a batch of one channel
         x = b.expand_dims(x, axis=1, num_newaxis=1)
         return b.squeeze(b.get(b.nn.batch_norm(x, gamma, beta, mean, variance, axis=1, epsilon=epsilon), 0), axis=(1,))
     return b.get(b.nn.batch_norm(x, gamma, beta, mean, variance, axis=1, epsilon=epsilon), 0)
+
+
+def _by_position(b: Emitter, x: Expr, parameters: Sequence[Expr], epsilon: float) -> Expr:
+    """Scale, bias, mean and variance have the shape of an element of the batch."""
+    for p in parameters:
+        if b.rank(p) != b.rank(x) - 1:
+            raise ImportModelError(f"statistics {p.ty} for each position of {x.ty}")
+    wide = b.wide(x)
+    scale, bias, mean, variance = (b.to(p, b.dtype(wide)) for p in parameters)
+    slope = b.multiply(scale, b.rsqrt(b.add(variance, b.like(epsilon, wide))))
+    return b.to(b.add(b.multiply(b.subtract(wide, mean), slope), bias), b.dtype(x))
 
 
 def _trained(
@@ -152,7 +166,7 @@ def lp_normalization(b: Emitter, x: Expr, *, axis: int = -1, p: int = 2) -> Expr
     return b.to(b.where(b.equal(norm, zero), zero, b.divide(wide, norm)), b.dtype(x))
 
 
-def mean_variance_normalization(b: Emitter, x: Expr, *, axes: tuple[int, ...] = (0, 2, 3)) -> Expr:
+def mean_variance_normalization_9(b: Emitter, x: Expr, *, axes: tuple[int, ...] = (0, 2, 3)) -> Expr:
     wide = b.wide(x)
     mean = b.mean(wide, axis=axes, keepdims=True)
     deviation = b.sqrt(b.variance(wide, mean, axis=axes, keepdims=True))

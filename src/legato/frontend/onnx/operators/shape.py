@@ -40,13 +40,14 @@ _TO_THE_END = 10**9
 def constant(
     b: Emitter,
     *,
+    sparse_value: Array | None = None,
     value: Array | None = None,
     value_float: float | None = None,
     value_floats: tuple[float, ...] | None = None,
     value_int: int | None = None,
     value_ints: tuple[int, ...] | None = None,
 ) -> Expr:
-    number: Array | None = value
+    number: Array | None = sparse_value if value is None else value
     if value_float is not None or value_floats is not None:
         number = np.array(value_floats if value_float is None else value_float, np.float32)
     if value_int is not None or value_ints is not None:
@@ -90,6 +91,15 @@ def range_(b: Emitter, start: Expr, limit: Expr, delta: Expr) -> Expr:
     return b.arange(start=begin[0], stop=end[0], step=int(step[0].value), dtype=dtype)
 
 
+def range_27(b: Emitter, start: Expr, limit: Expr, delta: Expr, *, stash_type: int = 1) -> Expr:
+    """16-bit floats are computed in the type `stash_type`."""
+    dtype = b.dtype(start)
+    if not dtype.is_float or dtype.bits != 16:
+        return range_(b, start, limit, delta)
+    wide = element_type(stash_type, "stash_type")
+    return b.to(range_(b, b.to(start, wide), b.to(limit, wide), b.to(delta, wide)), dtype)
+
+
 def eye_like(b: Emitter, x: Expr, *, dtype: int | None = None, k: int = 0) -> Expr:
     if b.rank(x) != 2:
         raise ImportModelError(f"the input has rank {b.rank(x)}, wanted a matrix")
@@ -109,7 +119,7 @@ def _diagonal(b: Emitter, x: Expr, k: int) -> tuple[Expr, Expr]:
 # ------------------------------------------------------------------ the same elements, another shape
 
 
-def reshape(b: Emitter, x: Expr, shape: Expr, *, allowzero: int = 0) -> Expr:
+def reshape_5(b: Emitter, x: Expr, shape: Expr, *, allowzero: int = 0) -> Expr:
     known = b.known_dims(shape)
     if known is None:
         computed = reshaped_dims(b, x, shape, bool(allowzero))
@@ -231,13 +241,13 @@ def _positive(block: int) -> int:
 # ------------------------------------------------------------------ putting together and taking apart
 
 
-def concat(b: Emitter, *xs: Expr, axis: int) -> Expr:
+def concat_4(b: Emitter, *xs: Expr, axis: int) -> Expr:
     if not xs:
         raise ImportModelError("Concat has no input")
     return b.concatenate(*xs, axis=b.axis(axis, b.rank(xs[0])))
 
 
-def split(b: Emitter, x: Expr, *, axis: int = 0, split: tuple[int, ...] | None = None) -> Expr:
+def split_2(b: Emitter, x: Expr, *, axis: int = 0, split: tuple[int, ...] | None = None) -> Expr:
     axis = b.axis(axis, b.rank(x))
     return _equal_parts(b, x, axis) if split is None else _parts(b, x, axis, [const(size) for size in split])
 
