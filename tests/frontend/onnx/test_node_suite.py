@@ -28,12 +28,11 @@ EXCLUDED = (
     (r"^test_bernoulli", "random numbers: each library draws its own"),
     # operators that are not written yet
     (r"^test_(roialign|basic_deform|deform_conv|image_decoder)", "images"),
-    (r"^test_(dft|stft|melweight)", "signals"),
-    (rf"^test_(blackman|hamming|hann)window{PLAIN}", "signals"),
     (rf"^test_(linear_attention|causal_conv_with_state|flexattention){PLAIN}", "not written yet"),
     (r"^test_bitcast", "not written yet"),
     # single uses
     (r"^test_maxunpool_export_with_output_shape", "positions of another shape than that of the result"),
+    (r"^test_dft_inverse", "expected values with the rounding of float32: 2e-7 where the exact result is 0"),
     (r"^test_resize.*antialias", "antialiasing"),
     (r"^test_not_[234]d", "operator set 1"),
 )
