@@ -33,8 +33,9 @@ RESULT: Final = "result_virtual_device"
 
 @dataclass(frozen=True, slots=True)
 class OnDeviceAttrs(Attrs):
-    """The device, and what is said of it: that the value lies there (`constrain_result`), and what it is computed from
-    by its last operator (`constrain_body`). With the latter alone, the value is copied to where it is wanted."""
+    """`virtual_device`: the device; `constrain_result`: the value lies there; `constrain_body`: its last operator runs
+    there. With the latter alone, the value is copied to where it is wanted.
+    """
 
     virtual_device: str
     constrain_result: bool = False
@@ -48,7 +49,7 @@ class OnDeviceAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class DeviceCopyAttrs(Attrs):
-    """Where the tensor lies, and where the copy does."""
+    """`src_virtual_device`: where the tensor lies; `dst_virtual_device`: where the copy does."""
 
     src_virtual_device: str
     dst_virtual_device: str

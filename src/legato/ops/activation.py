@@ -109,7 +109,7 @@ class AlphaAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class HardSigmoidAttrs(Attrs):
-    """Slope and offset of the ramp."""
+    """`alpha`: the slope of the ramp; `beta`: its value at 0."""
 
     alpha: float = 0.2
     beta: float = 0.5
@@ -124,7 +124,7 @@ class GeluAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class SoftplusAttrs(Attrs):
-    """`beta` scales the argument."""
+    """`beta`: the factor of the argument."""
 
     beta: float = 1.0
 

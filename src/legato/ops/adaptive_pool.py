@@ -37,7 +37,7 @@ __all__ = ["AdaptivePoolAttrs", "GlobalPoolAttrs", "adaptive_avg_pool1d", "adapt
 
 @dataclass(frozen=True, slots=True)
 class GlobalPoolAttrs(Attrs):
-    """`out_layout` "" is the data's."""
+    """`layout`: of the data; `out_layout`: of the result, "" is the data's."""
 
     layout: str = "NCHW"
     out_layout: str = ""
@@ -45,7 +45,9 @@ class GlobalPoolAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class AdaptivePoolAttrs(Attrs):
-    """`output_size`: one extent for all dimensions or one for each; () keeps the data's extents."""
+    """`output_size`: one extent for all dimensions or one for each; () keeps the data's extents. `layout`: of the data;
+    `out_layout`: of the result, "" is the data's.
+    """
 
     output_size: int | Dim | tuple[int | Dim, ...] = ()
     layout: str = "NCHW"

@@ -23,7 +23,9 @@ __all__ = ["DepthToSpaceAttrs", "SpaceToDepthAttrs", "depth_to_space", "space_to
 
 @dataclass(frozen=True, slots=True)
 class DepthToSpaceAttrs(Attrs):
-    """`mode`: how channels are numbered, DCR (block position first) or CRD (channel first; Relay called it CDR)."""
+    """`block_size`: the side of a block; `layout`: of data and result. `mode`: how channels are numbered, DCR (block
+    position first) or CRD (channel first; Relay called it CDR).
+    """
 
     block_size: int
     layout: str = "NCHW"
@@ -32,7 +34,7 @@ class DepthToSpaceAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class SpaceToDepthAttrs(Attrs):
-    """The side of a block."""
+    """`block_size`: the side of a block; `layout`: of data and result."""
 
     block_size: int
     layout: str = "NCHW"

@@ -28,7 +28,7 @@ __all__ = ["NLLLossAttrs", "nll_loss", "softmax_cross_entropy"]
 
 @dataclass(frozen=True, slots=True)
 class NLLLossAttrs(Attrs):
-    """`ignore_index`: a target that does not count."""
+    """As LossAttrs; `ignore_index`: a target that does not count."""
 
     reduction: str = "mean"
     ignore_index: int = -100

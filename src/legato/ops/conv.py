@@ -59,9 +59,12 @@ __all__ = ["BlockedConv2DAttrs", "Conv1DAttrs", "Conv2DAttrs", "Conv3DAttrs", "c
 
 @dataclass(frozen=True, slots=True)
 class Conv2DAttrs(Attrs):
-    """`padding` is one number, one per dimension, or all befores then all afters; `out_layout` "" is the data's.
-
-    finite_weight: the weight holds no infinity and no NaN, so taps that meet padding alone need not be multiplied.
+    """`strides`: the distances of windows; `padding`: one number, one per dimension, or all befores then all afters.
+    `dilation`: the distances of the elements in a window; `groups`: how many parts channels are cut into, each
+    convolved alone. `channels`: those of the result; `kernel_size`: the extents of a window; both are needed only where
+    the weight's type is to be inferred. `data_layout`: of the data; `kernel_layout`: of the weight; `out_layout`: of
+    the result, "" is the data's. `out_dtype`: that of the result ("": the data's). `finite_weight`: the weight holds no
+    infinity and no NaN, so taps that meet padding alone need not be multiplied.
     """
 
     strides: tuple[int, ...] = (1, 1)

@@ -59,7 +59,9 @@ __all__ = ["Conv1DBackwardWeightAttrs", "Conv2DBackwardWeightAttrs", "Conv3DBack
 
 @dataclass(frozen=True, slots=True)
 class Conv2DBackwardWeightAttrs(Attrs):
-    """As Conv2DAttrs of the convolution, whose `out_layout` is `grad_layout`; `kernel_size` must be given."""
+    """As Conv2DAttrs of the convolution; `grad_layout`: its `out_layout`; `kernel_size`: must be given; `out_dtype`:
+    that of the gradient ("": that of its data).
+    """
 
     strides: tuple[int, ...] = (1, 1)
     padding: tuple[int, ...] = (0, 0)

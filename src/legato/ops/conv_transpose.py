@@ -61,9 +61,11 @@ __all__ = ["Conv1DTransposeAttrs", "Conv2DTransposeAttrs", "Conv3DTransposeAttrs
 
 @dataclass(frozen=True, slots=True)
 class Conv2DTransposeAttrs(Attrs):
-    """In `kernel_layout`, I is the input channel and O the output channel within a group.
+    """As Conv2DAttrs of the convolution whose transpose it is; `channels`: those of the result. `output_padding`: by
+    how much the result is larger behind. `kernel_layout`: I is the input channel and O the output channel within a
+    group.
 
-    finite_weight: the weight holds no infinity and no NaN, so it may be multiplied by zeros where there is no data.
+    `finite_weight`: the weight holds no infinity and no NaN, so it may be multiplied by zeros where there is no data.
     """
 
     channels: int | None = None

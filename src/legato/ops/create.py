@@ -27,7 +27,7 @@ __all__ = ["ArangeAttrs", "InitAttrs", "ShapeOfAttrs"]
 
 @dataclass(frozen=True, slots=True)
 class InitAttrs(Attrs):
-    """The shape and dtype of the result; `full` without a dtype takes that of its argument."""
+    """`shape`: that of the result; `dtype`: that of the result; None: float32, of `full` that of its argument."""
 
     shape: tuple[Dim | int, ...]
     dtype: DType | None = None
@@ -193,7 +193,8 @@ ones_like = _like("ones_like", 1, "Ones in a tensor's shape and dtype.")
 class ArangeAttrs(Attrs):
     """start, start + step, … up to but without stop; integers, or dims with a literal step, or floats.
 
-    dtype None: float32 if any of the three is a float, else int64.
+    `stop`: where the numbers end, it is none of them. `start`: the first number. `step`: the distance of one to the
+    next. `dtype`: that of the result; None: float32 if any of the three is a float, else int64.
     """
 
     stop: Dim | int | float

@@ -122,7 +122,9 @@ class DynRepeatAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class DynTopKAttrs(Attrs):
-    """`ret_type`: both, values or indices; `dtype`: of the indices."""
+    """`axis`: the dimension that is sorted; `is_ascend`: the smallest first. `ret_type`: both, values or indices;
+    `dtype`: of the indices.
+    """
 
     axis: int = -1
     is_ascend: bool = False
@@ -132,7 +134,7 @@ class DynTopKAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class DynOneHotAttrs(Attrs):
-    """Where the new dimension is inserted, and the dtype of the result ("": that of the values)."""
+    """`axis`: where the new dimension is inserted; `dtype`: that of the result ("": that of the values)."""
 
     axis: int = -1
     dtype: DtypeName = ""

@@ -36,7 +36,7 @@ _RESIZES = {1: resize1d, 2: resize2d, 3: resize3d}
 
 @dataclass(frozen=True, slots=True)
 class DynResize2DAttrs(Attrs):
-    """As of image.resize2d, where size and roi are arguments."""
+    """As Resize2DAttrs, where size and roi are arguments."""
 
     layout: str = "NCHW"
     method: str = "linear"
@@ -130,7 +130,7 @@ dyn_resize3d = _sized(3, DynResize3DAttrs, _samples((1, 1, 2, 3, 2), (3, 3, 4)))
 
 @dataclass(frozen=True, slots=True)
 class DynUpsamplingAttrs(Attrs):
-    """`method`: nearest_neighbor, bilinear or bicubic."""
+    """As UpsamplingAttrs, where the factors are arguments."""
 
     layout: str = "NCHW"
     method: str = "nearest_neighbor"
@@ -139,7 +139,7 @@ class DynUpsamplingAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class DynUpsampling3DAttrs(Attrs):
-    """`method`: nearest_neighbor or trilinear."""
+    """As Upsampling3DAttrs, where the factors are arguments."""
 
     layout: str = "NCDHW"
     method: str = "nearest_neighbor"

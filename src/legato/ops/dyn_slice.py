@@ -43,7 +43,7 @@ __all__ = ["DynArangeAttrs", "DynStridedSliceAttrs"]
 
 @dataclass(frozen=True, slots=True)
 class DynStridedSliceAttrs(Attrs):
-    """The axes that are cut (None: the first ones), and what `end` holds: with slice_mode "size" extents."""
+    """`axes`: those that are cut (None: the first ones); `slice_mode`: "end", or "size": `end` holds extents."""
 
     axes: tuple[int, ...] | None = None
     slice_mode: str = "end"

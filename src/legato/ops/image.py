@@ -60,10 +60,17 @@ __all__ = ["Resize1DAttrs", "Resize2DAttrs", "Resize3DAttrs", "Upsampling3DAttrs
 
 @dataclass(frozen=True, slots=True)
 class Resize2DAttrs(Attrs):
-    """`size`: the new extents; `roi`: starts then ends, for tf_crop_and_resize; `scale`: factors to use instead of the
-    ratios of extents; `ratio`: the same as quotients, numerators then denominators, both above 0; `crop`: `roi` as
-    quotients, the numerators of starts, those of ends, then denominators for both, above 0; `rounding_method` "" is
-    round for align_corners, else floor."""
+    """`size`: the new extents; `roi`: starts then ends, for tf_crop_and_resize; `layout`: of data and result; `method`:
+    nearest_neighbor, linear or cubic.
+
+    `coordinate_transformation_mode`: where the centre of a new element lies in the data, by ONNX's names.
+    `rounding_method`: which element is the nearest; "" is round for align_corners, else floor. `cubic_alpha`: the
+    parameter of the cubic kernel; `cubic_exclude`: 1 leaves out taps beyond the edge, which otherwise repeats.
+    `extrapolation_value`: what stands outside the data, for tf_crop_and_resize; `out_dtype`: that of the result ("":
+    that of the data). `scale`: factors to use instead of the ratios of extents; `ratio`: the same as quotients,
+    numerators then denominators, both above 0; `crop`: `roi` as quotients, the numerators of starts, those of ends,
+    then denominators for both, above 0.
+    """
 
     size: tuple[int | Dim, ...]
     roi: tuple[float, ...] = ()
@@ -323,7 +330,9 @@ resize3d = _resize(3, Resize3DAttrs, (
 
 @dataclass(frozen=True, slots=True)
 class UpsamplingAttrs(Attrs):
-    """The factors; `method`: nearest_neighbor, bilinear or bicubic."""
+    """`scale_h`: the factor of the height; `scale_w`: that of the width; `layout`: of data and result. `method`:
+    nearest_neighbor, bilinear or bicubic; `align_corners`: the first and last elements stay where they are.
+    """
 
     scale_h: float = 1.0
     scale_w: float = 1.0
@@ -334,7 +343,10 @@ class UpsamplingAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class Upsampling3DAttrs(Attrs):
-    """The factors; `method`: nearest_neighbor or trilinear."""
+    """`scale_d`: the factor of the depth; `scale_h`: that of the height; `scale_w`: that of the width; `layout`: of
+    data and result. `method`: nearest_neighbor or trilinear; `coordinate_transformation_mode`: as that of
+    image.resize3d.
+    """
 
     scale_d: float = 1.0
     scale_h: float = 1.0

@@ -39,8 +39,9 @@ __all__ = ["Resize1DGradAttrs", "Resize2DGradAttrs", "Resize3DGradAttrs", "resiz
 
 @dataclass(frozen=True, slots=True)
 class Resize2DGradAttrs(Attrs):
-    """As of the forward operator (`image.Resize2DAttrs`); `shape`: that of its data; `out_dtype`: the dtype of its data
-    ("": that of dy)."""
+    """As Resize2DAttrs of the forward operator; `shape`: that of its data; `out_dtype`: the dtype of its data ("": that
+    of dy).
+    """
 
     size: tuple[int | Dim, ...]
     shape: tuple[int | Dim, ...]

@@ -42,7 +42,9 @@ def _grad(transpose: str) -> Callable[[Builder, Call, Node], list[Contribution]]
 
 @dataclass(frozen=True, slots=True)
 class TakeAttrs(Attrs):
-    """`axis` None: the data is flattened; `mode`: clip, wrap or fast; `batch_dims`: leading shared dimensions."""
+    """`batch_dims`: leading shared dimensions; `axis`: the dimension along which indices point; None: the data is
+    flattened. `mode`: clip, wrap or fast.
+    """
 
     batch_dims: int = 0
     axis: int | None = None

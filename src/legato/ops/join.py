@@ -44,7 +44,9 @@ class StackAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class SplitAttrs(Attrs):
-    """The number of equal parts, or the positions at which to cut, along `axis`."""
+    """`indices_or_sections`: the number of equal parts, or the positions at which to cut; `axis`: the dimension that is
+    cut.
+    """
 
     indices_or_sections: int | tuple[Dim | int, ...]
     axis: int = 0

@@ -28,7 +28,7 @@ __all__ = ["LayoutTransformAttrs", "layout_transform"]
 
 @dataclass(frozen=True, slots=True)
 class LayoutTransformAttrs(Attrs):
-    """The layout of the data and that of the result, of the same axes."""
+    """`src_layout`: the layout of the data; `dst_layout`: that of the result, of the same axes."""
 
     src_layout: str
     dst_layout: str

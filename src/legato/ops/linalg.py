@@ -41,7 +41,9 @@ __all__ = ["BatchMatmulAttrs", "DenseAttrs", "DensePackAttrs", "GeneralMatmulAtt
 
 @dataclass(frozen=True, slots=True)
 class DenseAttrs(Attrs):
-    """`units`: rows of the weight, needed only where its type is to be inferred."""
+    """`units`: rows of the weight, needed only where its type is to be inferred; `out_dtype`: that of the result ("":
+    the operands').
+    """
 
     units: int | None = None
     out_dtype: DtypeName = ""
@@ -66,7 +68,9 @@ class MatmulAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class BatchMatmulAttrs(Attrs):
-    """`transpose_a`, `transpose_b`: the operand's last two dimensions are swapped. The default is Relay's."""
+    """`out_dtype`: that of the result ("": the operands'); `transpose_a`, `transpose_b`: the operand's last two
+    dimensions are swapped. The default is Relay's.
+    """
 
     out_dtype: DtypeName = ""
     transpose_a: bool = False

@@ -38,7 +38,7 @@ class LossAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class HuberAttrs(Attrs):
-    """`delta`: where the square becomes a line."""
+    """As LossAttrs; `delta`: where the square becomes a line."""
 
     reduction: str = "mean"
     delta: float = 1.0
@@ -46,7 +46,7 @@ class HuberAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class SmoothL1Attrs(Attrs):
-    """`beta`: where the square becomes a line; 0: it is one everywhere."""
+    """As LossAttrs; `beta`: where the square becomes a line; 0: it is one everywhere."""
 
     reduction: str = "mean"
     beta: float = 1.0

@@ -48,7 +48,9 @@ __all__ = ["GroupNormAttrs", "InstanceNormAttrs", "LayerNormAttrs", "RMSNormAttr
 
 @dataclass(frozen=True, slots=True)
 class LayerNormAttrs(Attrs):
-    """`axis`: the dimension that is normalised, or several; `center`, `scale`: whether beta, gamma are applied."""
+    """`axis`: the dimension that is normalised, or several; `epsilon`: what is added to the variance; `center`,
+    `scale`: whether beta, gamma are applied.
+    """
 
     axis: int | tuple[int, ...] = -1
     epsilon: float = 1e-5
@@ -58,7 +60,9 @@ class LayerNormAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class InstanceNormAttrs(Attrs):
-    """`axis`: the channels; `center`, `scale`: whether beta, gamma are applied."""
+    """`axis`: the channels; `epsilon`: what is added to the variance; `center`, `scale`: whether beta, gamma are
+    applied.
+    """
 
     axis: int = 1
     epsilon: float = 1e-5
@@ -68,7 +72,7 @@ class InstanceNormAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class GroupNormAttrs(Attrs):
-    """As InstanceNormAttrs, with the number of groups that the channels form."""
+    """As InstanceNormAttrs; `num_groups`: how many groups the channels form."""
 
     num_groups: int = 0
     axis: int = 1
@@ -79,7 +83,7 @@ class GroupNormAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class RMSNormAttrs(Attrs):
-    """The dimensions that are normalised."""
+    """`axes`: the dimensions that are normalised; `epsilon`: what is added to the mean of squares."""
 
     axes: tuple[int, ...] = (-1,)
     epsilon: float = 1e-5

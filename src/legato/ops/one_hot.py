@@ -24,7 +24,9 @@ __all__ = ["OneHotAttrs", "one_hot"]
 
 @dataclass(frozen=True, slots=True)
 class OneHotAttrs(Attrs):
-    """The extent of the new dimension, where it is inserted, and the dtype of the result ("": that of the values)."""
+    """`depth`: the extent of the new dimension; `axis`: where it is inserted; `dtype`: that of the result ("": that of
+    the values).
+    """
 
     depth: int | Dim = 1
     axis: int = -1

@@ -31,7 +31,9 @@ MODES = ("constant", "edge", "reflect")
 
 @dataclass(frozen=True, slots=True)
 class PadAttrs(Attrs):
-    """(before, after) of each dim; a literal below 0 cuts off. Mode: constant, edge, or reflect (without the edge)."""
+    """`pad_width`: (before, after) of each dim; a literal below 0 cuts off. `pad_mode`: constant, edge, or reflect
+    (without the edge).
+    """
 
     pad_width: tuple[tuple[Dim | int, Dim | int], ...]
     pad_mode: str = "constant"

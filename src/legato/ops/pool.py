@@ -49,7 +49,10 @@ __all__ = ["AvgPoolAttrs", "MaxPoolAttrs", "avg_pool1d", "avg_pool2d", "avg_pool
 
 @dataclass(frozen=True, slots=True)
 class MaxPoolAttrs(Attrs):
-    """`padding` is one number, one per dimension, or all befores then all afters; `out_layout` "" is the data's."""
+    """`pool_size`: the extents of a window; `strides`: the distances of windows; `dilation`: those of the elements in a
+    window. `padding`: one number, one per dimension, or all befores then all afters; `ceil_mode`: a last window that is
+    not full counts. `layout`: of the data; `out_layout`: of the result, "" is the data's.
+    """
 
     pool_size: tuple[int, ...]
     strides: tuple[int, ...] = (1, 1)

@@ -54,42 +54,42 @@ Rule = Callable[[Builder, Call, Node], list[Contribution]]
 
 @dataclass(frozen=True, slots=True)
 class AvgPoolBackwardAttrs(AvgPoolAttrs):
-    """As AvgPoolAttrs, and the shape of the data."""
+    """As AvgPoolAttrs; `data_shape`: the shape of the data."""
 
     data_shape: tuple[int | Dim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AvgPool1DBackwardAttrs(AvgPool1DAttrs):
-    """As AvgPool1DAttrs, and the shape of the data."""
+    """As AvgPool1DAttrs; `data_shape`: the shape of the data."""
 
     data_shape: tuple[int | Dim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AvgPool3DBackwardAttrs(AvgPool3DAttrs):
-    """As AvgPool3DAttrs, and the shape of the data."""
+    """As AvgPool3DAttrs; `data_shape`: the shape of the data."""
 
     data_shape: tuple[int | Dim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveAvgPoolBackwardAttrs(AdaptivePoolAttrs):
-    """As AdaptivePoolAttrs, and the shape of the data."""
+    """As AdaptivePoolAttrs; `data_shape`: the shape of the data."""
 
     data_shape: tuple[int | Dim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveAvgPool1DBackwardAttrs(AdaptivePool1DAttrs):
-    """As AdaptivePool1DAttrs, and the shape of the data."""
+    """As AdaptivePool1DAttrs; `data_shape`: the shape of the data."""
 
     data_shape: tuple[int | Dim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveAvgPool3DBackwardAttrs(AdaptivePool3DAttrs):
-    """As AdaptivePool3DAttrs, and the shape of the data."""
+    """As AdaptivePool3DAttrs; `data_shape`: the shape of the data."""
 
     data_shape: tuple[int | Dim, ...] = ()
 

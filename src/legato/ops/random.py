@@ -48,7 +48,7 @@ class BitsAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class NumbersAttrs(Attrs):
-    """The shape and dtype of what is drawn."""
+    """`out_shape`: the shape of what is drawn; `out_dtype`: its dtype."""
 
     out_shape: tuple[Dim | int, ...]
     out_dtype: DType = dt.float32

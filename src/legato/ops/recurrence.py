@@ -32,7 +32,7 @@ __all__ = ["RecurrenceAttrs", "linear_recurrence"]
 
 @dataclass(frozen=True, slots=True)
 class RecurrenceAttrs(Attrs):
-    """The axis, and whether the recurrence is the transposed one, which goes backwards."""
+    """`axis`: that of the steps; `transposed`: the recurrence is the transposed one, which goes backwards."""
 
     axis: int = -1
     transposed: bool = False

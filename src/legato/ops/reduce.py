@@ -43,7 +43,7 @@ class ReduceAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class ArgReduceAttrs(Attrs):
-    """As ReduceAttrs; of equal elements the first is meant, or the last."""
+    """As ReduceAttrs; `select_last_index`: of equal elements the last is meant, not the first."""
 
     axis: tuple[int, ...] | int | None = None
     keepdims: bool = False
@@ -53,7 +53,7 @@ class ArgReduceAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class VarianceAttrs(Attrs):
-    """As ReduceAttrs; unbiased divides by n - 1."""
+    """As ReduceAttrs; `unbiased`: the sum is divided by n - 1."""
 
     axis: tuple[int, ...] | int | None = None
     keepdims: bool = False

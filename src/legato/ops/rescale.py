@@ -34,7 +34,9 @@ __all__ = ["BatchNormAttrs", "L2NormalizeAttrs", "LRNAttrs", "batch_norm", "l2_n
 
 @dataclass(frozen=True, slots=True)
 class BatchNormAttrs(Attrs):
-    """`axis`: the channels; `center`, `scale`: whether beta, gamma are applied."""
+    """`axis`: the channels; `epsilon`: what is added to the variance; `center`, `scale`: whether beta, gamma are
+    applied.
+    """
 
     axis: int = 1
     epsilon: float = 1e-5
@@ -200,7 +202,9 @@ l2_normalize = Op(
 
 @dataclass(frozen=True, slots=True)
 class LRNAttrs(Attrs):
-    """The number of neighbours, their dimension, and the three constants."""
+    """`size`: the number of neighbours, with the element; `axis`: their dimension; `bias`: what is added to the sum;
+    `alpha`: its factor, divided by `size`; `beta`: the exponent.
+    """
 
     size: int = 5
     axis: int = 1

@@ -28,11 +28,11 @@ __all__ = ["ExpandDimsAttrs", "ReshapeAttrs", "SqueezeAttrs"]
 
 @dataclass(frozen=True, slots=True)
 class ReshapeAttrs(Attrs):
-    """The new shape, with Relay's codes.
+    """`newshape`: the new shape, with Relay's codes; `allowzero`: 0 is no code but an extent.
 
-    0: the input's dim at this place (with `allowzero`: a dim of extent 0); -1: whatever is left; -2: all remaining dims
-    of the input; -3: the product of the next two dims; -4: the next dim, split into the following two entries (one of
-    which may be -1). Anything else, symbolic dims included, stands for itself.
+    0: the input's dim at this place; -1: whatever is left; -2: all remaining dims of the input; -3: the product of the
+    next two dims; -4: the next dim, split into the following two entries (one of which may be -1). Anything else,
+    symbolic dims included, stands for itself.
     """
 
     newshape: tuple[Dim | int, ...]
@@ -181,7 +181,9 @@ class SqueezeAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class ExpandDimsAttrs(Attrs):
-    """`num_newaxis` dims of extent 1 go before dim `axis` of the input (negative: from the result's end)."""
+    """`axis`: the dim of the input before which the new ones go (negative: from the result's end); `num_newaxis`: how
+    many dims of extent 1 are inserted.
+    """
 
     axis: int
     num_newaxis: int = 1

@@ -92,7 +92,7 @@ def _combined(data: Array, reduction: str, index: tuple[Array, ...], updates: Ar
 
 @dataclass(frozen=True, slots=True)
 class ScatterElementsAttrs(Attrs):
-    """The dimension along which indices point; `reduction`: update, add, mul, min or max."""
+    """`axis`: the dimension along which indices point; `reduction`: update, add, mul, min or max."""
 
     axis: int = 0
     reduction: str = "update"

@@ -82,7 +82,7 @@ where = Op(
 
 @dataclass(frozen=True, slots=True)
 class ClipAttrs(Attrs):
-    """The bounds; infinities leave a side open."""
+    """`a_min`: the lower bound, -∞ leaves it open; `a_max`: the upper bound, ∞ leaves it open."""
 
     a_min: float = -math.inf
     a_max: float = math.inf

@@ -29,10 +29,11 @@ TO_THE_END = 2**31 - 1  # a bound at least this large means "to the end", as exp
 
 @dataclass(frozen=True, slots=True)
 class StridedSliceAttrs(Attrs):
-    """Where the slice begins and ends (exclusive) on each of `axes` (None: the first ones), and its steps.
+    """`begin`: where the slice begins, on each of `axes`; `end`: where it ends (exclusive); `strides`: its steps;
+    `axes`: the dimensions that are cut (None: the first ones).
 
-    As in Python: bounds below 0 count from the end, and bounds outside are clamped, literal or symbolic. With
-    slice_mode "size", `end` holds extents (-1: to the end) and steps must be 1.
+    `slice_mode`: "end", or "size": `end` holds extents (-1: to the end) and steps must be 1. As in Python, bounds below
+    0 count from the end, and bounds outside are clamped, literal or symbolic.
     """
 
     begin: tuple[Dim | int, ...]

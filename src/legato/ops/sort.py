@@ -40,7 +40,7 @@ FEW = 64  # up to so many elements are selected, more are taken from all in orde
 
 @dataclass(frozen=True, slots=True)
 class SortAttrs(Attrs):
-    """The dimension, the direction, and the dtype of subscripts (argsort only)."""
+    """`axis`: the dimension that is sorted; `is_ascend`: the smallest first; `dtype`: of subscripts (argsort only)."""
 
     axis: int = -1
     is_ascend: bool = True
@@ -49,7 +49,9 @@ class SortAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class TopKAttrs(Attrs):
-    """`k` < 1 takes all; `ret_type`: both, values or indices; `dtype`: that of the indices."""
+    """`k`: how many are taken, all for a number below 1; `axis`: the dimension that is sorted; `is_ascend`: the
+    smallest first. `ret_type`: both, values or indices; `dtype`: that of the indices.
+    """
 
     k: int | Dim = 1
     axis: int = -1

@@ -35,7 +35,9 @@ Sides = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class SpaceToBatchNDAttrs(Attrs):
-    """The sides of a block; by how much each spatial dim is padded before and after, with `pad_value`."""
+    """`block_shape`: the sides of a block; `paddings`: how much each spatial dim gains before and after; `pad_value`:
+    what stands there.
+    """
 
     block_shape: tuple[int, ...]
     paddings: Sides
@@ -44,7 +46,7 @@ class SpaceToBatchNDAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class BatchToSpaceNDAttrs(Attrs):
-    """The sides of a block; by how much each spatial dim is cut off before and after."""
+    """`block_shape`: the sides of a block; `crops`: how much each spatial dim loses before and after."""
 
     block_shape: tuple[int, ...]
     crops: Sides

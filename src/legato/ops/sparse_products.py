@@ -246,7 +246,7 @@ left out.""",
 
 @dataclass(frozen=True, slots=True)
 class SparseConv2DAttrs(Attrs):
-    """The layout of data and result, and the size of the kernel, odd numbers."""
+    """`layout`: of data and result; `kernel_size`: the extents of a window, odd numbers."""
 
     layout: str = "NHWC"
     kernel_size: tuple[int, ...] = (1, 1)

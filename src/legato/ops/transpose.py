@@ -272,7 +272,7 @@ tile = Op(
 
 @dataclass(frozen=True, slots=True)
 class RepeatAttrs(Attrs):
-    """How often each element is repeated along `axis`."""
+    """`repeats`: how often each element is repeated; `axis`: along which dimension."""
 
     repeats: Dim | int
     axis: int

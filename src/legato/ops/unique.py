@@ -26,7 +26,9 @@ __all__ = ["UniqueAttrs", "unique"]
 
 @dataclass(frozen=True, slots=True)
 class UniqueAttrs(Attrs):
-    """Whether the elements are sorted, or else in the order of their places; and whether they are counted."""
+    """`sorted`: elements are in order, or else as they come first; `return_counts`: how many there are of each is a
+    result, too.
+    """
 
     sorted: bool = True
     return_counts: bool = False
