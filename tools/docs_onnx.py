@@ -85,19 +85,19 @@ _TABLE = ["| operator | operator sets | inputs | attributes | notes |", "|---|--
 
 def _domain(domain: str) -> list[str]:
     rows = dict(_row(key, versions) for key, versions in table().items() if key[0] == domain)
-    if not domain:
-        rows |= {name: _control_row(name) for name in CONTROL}
+    rows |= {key[1]: _control_row(key) for key in CONTROL if key[0] == domain}
     shown = [rows[name] for name in sorted(rows)]
     return [f"## {domain or 'ai.onnx (the default domain)'}", "", f"{len(rows)} operators.", "", *_TABLE, *shown, ""]
 
 
-def _control_row(name: str) -> str:
+def _control_row(key: tuple[str, str]) -> str:
     """The row of an operator whose attributes are graphs."""
-    schema = _schemas()["", name.lower()]
+    domain, name = key
+    schema = _schemas()[domain, name.lower()]
     inputs, known = (
         ", ".join(names) for names in ([i.name for i in schema[-1].inputs], map(_code, schema[-1].attributes))
     )
-    note = " ".join(inspect.cleandoc(CONTROL[name].__doc__ or "").split())
+    note = " ".join(inspect.cleandoc(CONTROL[key].__doc__ or "").split())
     return f"| {name} | {', '.join(str(s.since_version) for s in schema)} | {inputs} | {known} | {note} |"
 
 
@@ -110,7 +110,7 @@ def _absent() -> list[str]:
     by_reason: dict[str, list[str]] = {}
     for key, versions in _schemas().items():
         newest = versions[-1]
-        if key not in table() and newest.name not in CONTROL and not newest.deprecated:
+        if key not in table() and (key[0], newest.name) not in CONTROL and not newest.deprecated:
             name = f"{newest.domain}.{newest.name}" if newest.domain else str(newest.name)
             by_reason.setdefault(why_absent(newest.domain, newest.name), []).append(name)
     lines = [f"- {reason}: {', '.join(sorted(names))}" for reason, names in sorted(by_reason.items())]
@@ -119,7 +119,7 @@ def _absent() -> list[str]:
 
 def onnx_page(written: str) -> str:
     """docs/onnx.md; `written` says who has written it."""
-    domains = sorted({domain for domain, _ in table()})
+    domains = sorted({domain for domain, _ in (*table(), *CONTROL)})
     lines = [
         "# ONNX operators",
         "",

@@ -35,7 +35,7 @@ class DFTAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class STFTAttrs(Attrs):
-    """`n_fft`: the length of transforms, `hop_length`: how far windows are apart, `win_length`: how many elements of
+    """`n_fft`: the length of transforms; `hop_length`: how far windows are apart; `win_length`: how many elements of
     one are read; `normalized`: divided by the root of n_fft; `onesided`: the frequencies up to the middle."""
 
     n_fft: int | Dim
