@@ -45,6 +45,7 @@ from legato.frontend.onnx.proto import (
 )
 from legato.frontend.onnx.reader import Source, opsets_of
 from legato.frontend.onnx.report import NCHWC, OPTIMISED, Report, Unsupported, unsupported_error, why_absent
+from legato.frontend.onnx.schema_functions import schema_function
 from legato.frontend.onnx.signature import find, signature
 from legato.frontend.onnx.sparse import to_dense
 from legato.frontend.onnx.tensors import element_count, stored_bytes, to_array
@@ -272,6 +273,8 @@ class Importer:
                 bodies = self._call(frame, node, self._functions[key], frame.prefix + str(step))
             elif (domain, node.op_type) in CONTROL:
                 bodies = self._with_bodies(frame, step)
+            elif find(domain, node.op_type, frame.opsets.get(domain, 0)) is None:
+                bodies = self._of_the_standard(frame, step)
         if bodies is not None:
             return self._resume(_Waiting(frame, step, bodies))
         self._guarded(frame, step, lambda: self._convert(frame, node, frame.opsets.get(domain, 0)))
@@ -329,8 +332,7 @@ class Importer:
     def _convert(self, frame: Frame, node: NodeProto, opset: int) -> None:
         domain = _domain(node.domain)
         converter = self._custom.get((domain, node.op_type)) or find(domain, node.op_type, opset)
-        if converter is None:
-            raise UnsupportedError(why_absent(domain, node.op_type))
+        assert converter is not None  # else a function stands for it
         schema = signature(converter)
         attributes = self._attributes(frame, node)
         if not domain and opset < 6:
@@ -417,6 +419,15 @@ class Importer:
         results = yield body
         self.b.adopt(body.bound)
         return results
+
+    def _of_the_standard(self, frame: Frame, step: Step) -> Bodies:
+        """An operator without a converter: the function that ONNX's standard defines it by, if there is one."""
+        node, domain = step.node, _domain(step.node.domain)
+        values = [frame.get(name) for name in node.input]
+        function = schema_function(domain, node, frame.opsets, self._attributes(frame, node), values)
+        if function is None:
+            raise UnsupportedError(why_absent(domain, node.op_type))
+        return (yield from self._call(frame, node, function, frame.prefix + str(step)))
 
     def _with_bodies(self, frame: Frame, step: Step) -> Bodies:
         """An If, a loop, or another node with bodies."""

@@ -15,7 +15,7 @@ from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.external import Folder
 from legato.frontend.onnx.proto import TensorProto
 
-__all__ = ["MAX_ELEMENTS", "element_count", "element_type", "stored_bytes", "to_array", "type_name"]
+__all__ = ["MAX_ELEMENTS", "element_code", "element_count", "element_type", "stored_bytes", "to_array", "type_name"]
 
 Array = NDArray[Any]
 
@@ -55,6 +55,11 @@ def element_type(code: int, what: str) -> DType:
     if code == TensorProto.UNDEFINED or code not in TensorProto.DataType.values():
         raise ImportModelError(f"{what}: unknown element type {code}")
     raise UnsupportedError(f"{what}: element type {type_name(code)}")
+
+
+def element_code(dtype: DType) -> int:
+    """The ONNX element type of a dtype."""
+    return next(code for code, own in _DTYPES.items() if own == dtype)
 
 
 def element_count(shape: Sequence[int], what: str) -> int:
