@@ -17,8 +17,6 @@ MOST_KINDS = 300  # of operators, inputs and attributes are imported
 PLAIN = r"(?!.*_expanded)"  # the case itself, not the one that spells its operator out in simpler ones
 EXCLUDED = (
     # what Legato does not have
-    (r"cast.*(FLOAT8|E4M3|E5M2|e8m0|FLOAT4|float4)", "8- and 4-bit floats"),
-    (r"cast.*(INT4|INT2)", "integers below 8 bits"),
     (r"^test_loop16_seq_none$", "a sequence whose elements are not of the type that it declares"),
     (r"string|strnorm|tfidf|regex|_STRING", "strings"),
     (r"^test_ai_onnx_ml_", "classical machine learning"),
