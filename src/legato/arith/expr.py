@@ -231,7 +231,7 @@ def const(value: float | bool, dtype: DType = dt.index) -> Const:
     An index is unbounded in meaning, but what texts cannot hold, a number of more than 400 digits, is a TypeCheckError:
     products of products would be beyond all time and memory.
     """
-    if dtype.is_float:
+    if dtype.is_float or dtype.is_storage:
         return Const(float(value), dtype)
     if dtype.is_bool:
         return Const(bool(value), dtype)

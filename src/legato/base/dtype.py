@@ -9,14 +9,19 @@ import numpy as np
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
+from legato.base.formats import FORMATS, Format, IntFormat
 
-__all__ = ["ALL_DTYPES", "BY_NAME", "DType", "bfloat16", "bool_", "dtype", "float16", "float32", "float64", "handle",
-           "index", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]  # fmt: skip
+__all__ = ["ALL_DTYPES", "BY_NAME", "STORAGE_DTYPES", "DType", "bfloat16", "bool_", "dtype", "float16", "float32",
+           "float64", "handle", "index", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+           "uint64"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type: `kind` is one of float, bfloat, int, uint, bool; `bits` its width in memory.
+    """An element type: `kind` is one of float, bfloat, int, uint, bool, storage; `bits` its width in memory.
+
+    What a dtype of storage has is moved, compared and converted, and never computed with: an element of it is the code
+    of a number (`format`) in a byte of its own.
 
     Equal to its name as well: `ty.dtype == "float32"`; and NumPy takes one wherever it takes a dtype.
     """
@@ -67,8 +72,25 @@ class DType:
         return self.kind == "bool"
 
     @property
+    def is_storage(self) -> bool:
+        """True for what only holds numbers, in less than 16 bits: int4, float8_e4m3fn…"""
+        return self.kind == "storage"
+
+    @property
+    def format(self) -> Format:
+        """What the codes of a dtype of storage stand for."""
+        return FORMATS[self.name]
+
+    @property
+    def width(self) -> int:
+        """The bits that say what an element is: all of them, or those of a code. A bool counts as a byte."""
+        return self.format.width if self.is_storage else self.bits
+
+    @property
     def min(self) -> int:
         """Smallest value of an integer or bool type."""
+        if self.is_storage and isinstance(self.format, IntFormat):
+            return self.format.min
         return -(1 << (self.bits - 1)) if self.kind == "int" else 0
 
     @property
@@ -76,21 +98,23 @@ class DType:
         """Largest value of an integer or bool type."""
         if self.kind == "bool":
             return 1
+        if self.is_storage and isinstance(self.format, IntFormat):
+            return self.format.max
         return (1 << (self.bits - 1)) - 1 if self.kind == "int" else (1 << self.bits) - 1
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
-        """The NumPy dtype (ml_dtypes' for bfloat16)."""
+        """The NumPy dtype (ml_dtypes' for bfloat16 and what only stores)."""
         return _numpy(self.name)
 
 
 @cache
 def _numpy(name: str) -> np.dtype[np.generic]:
-    if name == "bfloat16":
+    if name == "bfloat16" or name in FORMATS:
         import ml_dtypes  # imported on use: it costs start-up time
 
-        bfloat: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
-        return bfloat
+        found: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, name))
+        return found
     return np.dtype("int64" if name in ("handle", "index") else name)
 
 
@@ -117,7 +141,8 @@ index = DType("index", "index", 64)
 handle = DType("handle", "handle", 64)
 
 ALL_DTYPES = (bool_, float16, float32, float64, bfloat16, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
-BY_NAME = {d.name: d for d in ALL_DTYPES}
+STORAGE_DTYPES = tuple([DType(name, "storage", 8) for name in FORMATS])
+BY_NAME = {d.name: d for d in (*ALL_DTYPES, *STORAGE_DTYPES)}
 
 
 def dtype(name: str | DType | np.dtype[np.generic] | type) -> DType:

@@ -7,7 +7,9 @@ from legato.arith.fold import COMPARISONS, fold
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
-from legato.codegen import half
+from legato.base.formats import IntFormat
+from legato.base.storage import carrier
+from legato.codegen import half, lowbit
 from legato.codegen.builder import Builder
 from legato.codegen.value import TYPES, Value, boolean, float_text, literal, vector_constant
 
@@ -151,6 +153,10 @@ class Arithmetic:
         """`v` of dtype `source` as `target`."""
         if source == target:
             return v
+        if source.is_storage:
+            return self.cast(lowbit.decode(self.b, v, source.format), carrier(source), target)
+        if target.is_storage:
+            return lowbit.encode(self.b, self._encodable(v, source, target), target.format)
         if target.is_bool:
             return self._to_bool(v, source)
         if source.is_float:
@@ -158,6 +164,12 @@ class Arithmetic:
         if target.is_float:
             return self._int_to_float(v, source, target)
         return self._int_to_int(v, source, target)
+
+    def _encodable(self, v: Value, source: DType, target: DType) -> Value:
+        """`v` as a float or i8 of which a single rounding, or the last bits, make a code."""
+        if isinstance(target.format, IntFormat):
+            return self._float_to_int(v, target) if source.is_float else self.cast(v, source, dt.uint8)
+        return half.narrow_to_odd(self.b, v) if source is dt.float64 else self.cast(v, source, dt.float32)
 
     def _to_bool(self, v: Value, source: DType) -> Value:
         if source.is_float:

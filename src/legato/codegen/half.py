@@ -10,7 +10,7 @@ from __future__ import annotations
 from legato.codegen.builder import Builder
 from legato.codegen.value import Value, float_text
 
-__all__ = ["narrow_to_odd", "pack", "round_to", "unpack"]
+__all__ = ["narrow_to_odd", "pack", "round_mantissa", "round_to", "unpack"]
 
 
 def _int(value: int, ty: str = "i32") -> Value:
@@ -60,7 +60,7 @@ def _is_nan(b: Builder, v: Value) -> Value:
     return b.binary("fcmp uno", v, v, "i1")
 
 
-def _round_mantissa(b: Builder, bits: Value, dropped: int) -> Value:
+def round_mantissa(b: Builder, bits: Value, dropped: int) -> Value:
     """The bits of a float with the last `dropped` mantissa bits rounded away, half to even."""
     odd = b.binary("and", b.binary("lshr", bits, _int(dropped)), _int(1))
     up = b.binary("add", b.binary("add", bits, _int((1 << (dropped - 1)) - 1)), odd)
@@ -68,7 +68,7 @@ def _round_mantissa(b: Builder, bits: Value, dropped: int) -> Value:
 
 
 def _round_bfloat(b: Builder, v: Value) -> Value:
-    rounded = _as_float(b, _round_mantissa(b, _bits(b, v), 16))
+    rounded = _as_float(b, round_mantissa(b, _bits(b, v), 16))
     return b.select(_is_nan(b, v), _float(float("nan")), rounded)
 
 
@@ -76,7 +76,7 @@ def _round_half(b: Builder, v: Value) -> Value:
     """Normal results by rounding the mantissa, subnormal ones by adding a constant whose last place is 2^-24."""
     sign = b.binary("and", _bits(b, v), _int(-(1 << 31)))
     magnitude = b.binary("and", _bits(b, v), _int((1 << 31) - 1))
-    normal = _as_float(b, _round_mantissa(b, magnitude, 13))
+    normal = _as_float(b, round_mantissa(b, magnitude, 13))
     small = _as_float(b, magnitude)
     magic = _float(0.5)
     subnormal = b.binary("fsub", b.binary("fadd", small, magic), magic)

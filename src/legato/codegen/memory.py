@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from legato.base.dtype import STORAGE_DTYPES
 from legato.base.errors import InternalError, UnsupportedError
 from legato.codegen.affine import Affine, Resolved, scaled
 from legato.codegen.builder import Builder
@@ -20,6 +21,7 @@ __all__ = ["MEMORY_TYPES", "Memory"]
 MEMORY_TYPES = {"float16": "i16", "bfloat16": "i16", "float32": "float", "float64": "double", "bool": "i8",
                 "index": "i64", "handle": "i64"}  # fmt: skip
 MEMORY_TYPES |= {f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+MEMORY_TYPES |= {d.name: "i8" for d in STORAGE_DTYPES}
 _SUFFIX = {"float": "f32", "double": "f64", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64"}
 _WINDOW = 4  # strided lanes are cut out of one wide load up to this many vectors
 _GATHERED = 4  # bytes of the smallest element that machines gather

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from legato.base.dtype import DType
+from legato.base.dtype import STORAGE_DTYPES, DType
 from legato.base.errors import InternalError
+from legato.base.storage import encoded
 
 __all__ = [
     "TYPES",
@@ -29,6 +30,7 @@ Constant = Scalar | tuple[int, ...] | tuple[bool, ...]
 TYPES = {"float16": "float", "bfloat16": "float", "float32": "float", "float64": "double", "bool": "i1", "index": "i64",
          "handle": "i64"}  # fmt: skip
 TYPES |= {f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+TYPES |= {d.name: "i8" for d in STORAGE_DTYPES}
 
 
 class Value(NamedTuple):
@@ -69,6 +71,8 @@ def literal(value: Scalar, dtype: DType) -> Value:
         return Value(float_text(rounded, ty), ty, 1, 0, rounded)
     if dtype.is_bool:
         return boolean(bool(value))
+    if dtype.is_storage:
+        value = int(encoded(np.asarray(value, np.float64), dtype).view(np.uint8))
     return Value(str(int(value)), ty, 1, 0, int(value))
 
 

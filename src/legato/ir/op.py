@@ -107,6 +107,8 @@ class Op(Expr):
                None: at one, or so cheaply that it does not matter.
     cost:      (arg_types, out_type, attrs) -> Cost; None: one flop per output element.
     narrow:    what it does where data may be held in 16 bits, or that as a function of attrs.
+    storage:   it takes and gives dtypes that only store (`DType.is_storage`), too: it moves elements, or converts them;
+               or that as a function of attrs.
     padded:    for results whose extents the data decides: the operator of the same arguments that gives a tuple of them
                in tensors of their largest extents, filled up with zeros, and behind these a vector of int64, the
                extents that the type relation made (`Relation.fresh`), in order. Compiled code cuts its results.
@@ -131,6 +133,7 @@ class Op(Expr):
     places: Callable[[Any], Sequence[int]] | None = None
     cost: Callable[[Sequence[TensorType], Type, Any], Cost] | None = None
     narrow: Narrow | Callable[[Any], Narrow] = Narrow.NEVER
+    storage: bool | Callable[[Any], bool] = False
     padded: Op | None = None
     expand: Callable[..., Expr] | None = None
     on_host: tuple[str, ...] = ()
@@ -143,6 +146,10 @@ class Op(Expr):
     def fuses(self, attrs: Any) -> Fusion:
         """How a call with `attrs` may join others."""
         return self.fusion if isinstance(self.fusion, Fusion) else self.fusion(attrs)
+
+    def stores(self, attrs: Any) -> bool:
+        """Whether a call with `attrs` may be given, and may give, dtypes that only store."""
+        return self.storage if isinstance(self.storage, bool) else self.storage(attrs)
 
     def tail(self, attrs: Any) -> tuple[Any, ...]:
         """What follows the arguments where a rule of this record is called: `attrs`, or nothing if there are none."""

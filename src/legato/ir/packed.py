@@ -180,6 +180,7 @@ PRINT: Final = Op(
     attrs=MessageAttrs,
     type_rel=_message,
     reference=_reference,
+    storage=True,
     stateful=True,
     doc="Prints values.",
 )
@@ -189,6 +190,7 @@ ASSERT_OP: Final = Op(
     attrs=MessageAttrs,
     type_rel=_assertion,
     reference=_reference,
+    storage=True,
     stateful=True,
     doc="Ends the program with an error, which shows values, unless the condition holds.",
 )

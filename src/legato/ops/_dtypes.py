@@ -8,6 +8,7 @@ import numpy as np
 
 from legato.base import dtype as dt
 from legato.base.dtype import DType
+from legato.base.storage import decoded, encoded, whole
 from legato.ops._families import Array
 from legato.ops._tensors import accumulator
 
@@ -31,12 +32,11 @@ def largest(d: DType) -> Any:
 
 def convert(x: Array, d: DType) -> Array:
     """`x` as `d`: float to integer truncates and saturates (NaN gives 0), integers wrap, anything but 0 is True."""
+    if d.is_storage:
+        return encoded(np.asarray(x), d)
+    x = decoded(np.asarray(x))
     if d.is_bool:
         return np.asarray(x != 0)
     if not d.is_int or x.dtype.kind in "iub":
-        return np.asarray(x).astype(d.numpy)
-    wide = x.astype(np.float64)
-    inside = np.where(np.isnan(wide), 0.0, np.trunc(wide))
-    below, above = inside <= float(d.min), inside >= float(d.max)
-    exact = np.where(below | above, 0.0, inside).astype(d.numpy)
-    return np.where(below, d.numpy.type(d.min), np.where(above, d.numpy.type(d.max), exact)).astype(d.numpy)
+        return x.astype(d.numpy)
+    return whole(x, d.min, d.max, d.numpy)

@@ -99,6 +99,7 @@ class Dynamic:
             reference=self._reference,
             expand=self._expand,
             on_host=self._computed,
+            storage=self.op.storage,
             samples=samples,
             doc=doc,
         )

@@ -17,6 +17,7 @@ from legato.arith.expr import Const, Expr, const, eq, select
 from legato.arith.prove import provably_different
 from legato.base import dtype as dt
 from legato.base.dtype import DType
+from legato.base.storage import carrier, decoded
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._gradients import BinaryGradient, UnaryGradient, of_binary, of_unary
@@ -83,6 +84,7 @@ def unary(
     dtypes: DTypeTest = FLOAT,
     result: DType | None = None,
     value: DimRule | None = None,
+    storage: bool = False,
     grad: UnaryGradient | None = None,
     samples: Sequence[Sample] | None = None,
     exact: bool = False,
@@ -122,6 +124,7 @@ def unary(
         value=None if value is None else value_rule,
         grad=None if grad is None else of_unary(grad),
         fusion=Fusion.ELEMWISE,
+        storage=storage,
         samples=tuple(_unary_samples(exact, rtol) if samples is None else samples),
         doc=doc,
     )
@@ -141,6 +144,7 @@ def binary(
     dtypes: DTypeTest = NUMBER,
     result: DType | None = None,
     value: DimRule | None = None,
+    storage: bool = False,
     grad: tuple[BinaryGradient, BinaryGradient] | None = None,
     samples: Sequence[Sample] | None = None,
     exact: bool = False,
@@ -179,20 +183,45 @@ def binary(
         value=None if value is None else broadcast_value(value),
         grad=None if grad is None else of_binary(*grad),
         fusion=Fusion.BROADCAST,
+        storage=storage,
         samples=tuple(_binary_samples(dtypes, exact, rtol) if samples is None else samples),
         doc=doc,
     )
 
 
-def compare(name: str, reference: Callable[[Any, Any], Any], scalar: Scalar, *, doc: str, value: DimRule) -> Op:
-    """A comparison of two tensors of one dtype, broadcast, with a bool result; with NaN all but `!=` are False."""
+def compare(
+    name: str,
+    reference: Callable[[Any, Any], Any],
+    scalar: Scalar,
+    *,
+    doc: str,
+    value: DimRule,
+    storage: bool = False,
+) -> Op:
+    """A comparison of two tensors of one dtype, broadcast, with a bool result; with NaN all but `!=` are False.
+
+    storage: it compares the numbers that codes stand for, too.
+    """
 
     def anything(d: DType) -> bool:
         return True
 
+    def run(a: Array, b: Array) -> Any:
+        return reference(decoded(a), decoded(b))
+
+    def of_numbers(a: Expr, b: Expr) -> Expr:
+        return scalar(number(a), number(b))
+
     flags = np.array([False, True, False, True]), np.array([False, False, True, True])
     samples = [*_binary_samples(NUMBER, True, 0.0), Sample(flags, exact=True)]
-    return binary(name, reference, scalar, doc=doc, dtypes=anything, result=dt.bool_, value=value, samples=samples)
+    return binary(
+        name, run, of_numbers, doc=doc, dtypes=anything, result=dt.bool_, value=value, storage=storage, samples=samples
+    )
+
+
+def number(x: Expr) -> Expr:
+    """The number that a code stands for; other scalars as they are."""
+    return cast(x, carrier(x.dtype)) if x.dtype.is_storage else x
 
 
 INT_A = np.array([7, -7, 7, -7, 0, 5, -(2**31), -(2**31), 2**31 - 1, 3, 1, -1], np.int32)

@@ -56,6 +56,7 @@ def _annotation(name: str, doc: str) -> Op:
         reference=_itself,
         expand=_expand,
         grad=_through,
+        storage=True,
         samples=(Sample((((2, 3), "float32"),), {"compiler": "c"}, exact=True),),
         doc=doc,
     )
@@ -71,6 +72,7 @@ stop_gradient = Op(
     reference=_itself,
     expand=_expand,
     grad=no_gradient,
+    storage=True,
     samples=(Sample((((2, 3), "float32"),), exact=True), Sample((((3,), "int64"),), exact=True)),
     doc="data itself, a constant for differentiation: no gradient flows through it.",
 )

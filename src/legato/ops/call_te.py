@@ -212,6 +212,7 @@ call_te = Op(
     type_rel=_relation,
     reference=_reference,
     compute=_compute,
+    storage=True,
     fusion=_fusion,
     places=_places,
     cost=_cost,

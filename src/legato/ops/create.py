@@ -333,6 +333,7 @@ shape_of = Op(
     fusion=Fusion.OPAQUE,
     cost=_written,
     of_extents=True,
+    storage=True,
     samples=(
         Sample((((2, 3, 4), "float32"),), exact=True),
         Sample((((), "bool"),), {"dtype": "int64"}, exact=True),
@@ -362,6 +363,7 @@ ndarray_size = Op(
     fusion=Fusion.OPAQUE,
     cost=_written,
     of_extents=True,
+    storage=True,
     samples=(Sample((((2, 3, 4), "float32"),), exact=True), Sample((((), "bool"),), {"dtype": "int64"}, exact=True)),
     doc="The number of elements of a tensor.",
 )

@@ -66,6 +66,7 @@ where = Op(
     grad=_where_gradient,
     value=broadcast_value(_where_dim),
     fusion=Fusion.BROADCAST,
+    storage=True,
     samples=(
         Sample((_CHOICE, ((3, 4), "float32"), ((4,), "float32")), exact=True),
         Sample((_CHOICE, ((), "int64"), ((1, 2), "int64")), exact=True),
@@ -202,6 +203,7 @@ cast = Op(
     grad=lambda b, call, dy: [b.cast(dy, dtype=d) if (d := dtype_of(call.args[0])).is_float else None],
     value=_cast_value,
     fusion=Fusion.ELEMWISE,
+    storage=True,
     samples=(
         *(Sample((_TO_INT,), {"dtype": d}, exact=True) for d in ("int8", "uint8", "int32", "int64", "bool", "float64")),
         Sample((np.array([-1, 0, 300, -(2**31)], np.int32),), {"dtype": "uint8"}, exact=True),

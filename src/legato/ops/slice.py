@@ -173,6 +173,7 @@ strided_slice = Op(
     value=by_reference(_slice_reference),
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
+    storage=True,
     samples=(
         Sample((((5, 6), "float32"),), {"begin": (1, 2), "end": (4, 6)}, exact=True),
         Sample((((5, 6), "float32"),), {"begin": (0,), "end": (5,), "strides": (2,), "axes": (1,)}, exact=True),

@@ -178,6 +178,7 @@ space_to_batch_nd = Op(
     grad=_to_batch_grad,
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
+    storage=True,
     samples=(
         Sample((((2, 4, 6, 3), "float32"),), {"block_shape": (2, 3), "paddings": ((0, 0), (0, 0))}, exact=True),
         Sample((((1, 3, 4, 2), "float32"),),
@@ -201,6 +202,7 @@ batch_to_space_nd = Op(
     grad=_to_space_grad,
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
+    storage=True,
     samples=(
         Sample((((12, 2, 2, 3), "float32"),), {"block_shape": (2, 3), "crops": ((0, 0), (0, 0))}, exact=True),
         Sample((((8, 2, 3, 2), "float32"),), {"block_shape": (2, 2), "crops": ((1, 0), (1, 2))}, exact=True),

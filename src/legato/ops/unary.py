@@ -233,6 +233,7 @@ copy = unary(
     lambda x: x,
     dtypes=_any,
     value=lambda d: d,
+    storage=True,
     samples=[*_FLOATS, *_INTS, *_FLAGS],
     grad=lambda b, x, y, dy: dy,
     doc="x itself.",

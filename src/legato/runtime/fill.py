@@ -11,6 +11,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import DType, dtype
 from legato.base.errors import RunError
 from legato.base.spelling import ELLIPSIS, written
+from legato.base.storage import encoded
 from legato.runtime.arrays import as_array
 from legato.runtime.program import DimInfo, FunctionInfo, TensorInfo
 from legato.runtime.signature import Signature
@@ -103,6 +104,8 @@ def fill_array(rng: np.random.Generator, kind: DType, shape: Sequence[int], how:
         return np.ones(shape, kind.numpy)
     if kind.is_float:
         return rng.standard_normal(shape, np.float32).astype(kind.numpy)
+    if kind.is_storage:
+        return encoded(rng.standard_normal(shape, np.float32), kind)
     if kind.is_int and kind.bits == 8:
         return rng.integers(0, 256, shape, np.uint8).view(kind.numpy)
     return rng.integers(0, 2, shape).astype(kind.numpy)

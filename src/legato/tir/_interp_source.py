@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -20,6 +21,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
 from legato.base.node import post_order
+from legato.base.storage import carrier, code_of, number_of
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Address, Call, Cast, Load, Size, Tag
 from legato.tir.intrinsics import INTRINSICS
@@ -328,7 +330,7 @@ class _Scope:
                 return f"({self.texts[a]} if {self.texts[cond]} else {self.texts[b]})"
             case Load(buffer=buffer, indices=indices):
                 place = self.place(buffer, indices)
-                return place if e.dtype.is_float else place.replace("[", ".item(", 1)[:-1] + ")"
+                return place if e.dtype.is_float or e.dtype.is_storage else place.replace("[", ".item(", 1)[:-1] + ")"
             case Cast():
                 return self.cast(e)
             case Call():
@@ -343,7 +345,7 @@ class _Scope:
                 raise InternalError(f"tir.interp does not know the expression {type(e).__name__}")
 
     def const(self, e: Const) -> str:
-        if e.dtype.is_float:
+        if e.dtype.is_float or e.dtype.is_storage:
             return self.writer.bound(e.dtype.numpy.type(e.value), "c")
         return repr(e.value) if e.dtype.is_bool or int(e.value) >= 0 else f"({e.value})"
 
@@ -408,6 +410,12 @@ class _Scope:
 
     def cast(self, e: Cast) -> str:
         a, source, target = self.texts[e.a], e.a.dtype, e.dtype
+        if source.is_storage:
+            number = self.writer.bound(number_of, "number")
+            source, a = carrier(source), f"{number}({a})"
+        if target.is_storage:
+            code = self.writer.bound(partial(code_of, source=source, target=target), f"{target}_of_{source}")
+            return f"{code}({a})"
         if target.is_bool:
             return f"bool({a} != 0)"
         if target.is_float:

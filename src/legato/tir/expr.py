@@ -196,7 +196,7 @@ def cast(a: Expr, dtype: DType) -> Expr:
     """`a` as `dtype`; the same object where it is that already, a literal where `a` is an integer literal."""
     if a.dtype == dtype:
         return a
-    if isinstance(a, arith.Const) and not isinstance(a.value, float) and not dtype.is_bool:
+    if isinstance(a, arith.Const) and not isinstance(a.value, float) and not dtype.is_bool and not dtype.is_storage:
         return const(a.value, dtype)
     return Cast(a, dtype)
 

@@ -33,7 +33,9 @@ _SCALES: Final[Mapping[DType, int]] = {dt.bfloat16: 8, dt.float16: 5, dt.float32
 
 
 def _holds(wide: DType, narrow: DType) -> bool:
-    """Whether each value of one dtype is one of the other."""
+    """Whether each value of one dtype is one of the other; that is not known of dtypes that only store."""
+    if wide.is_storage or narrow.is_storage:
+        return False
     if wide.is_float:
         digits = _DIGITS[wide]
         if narrow.is_float:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from legato.base.dtype import ALL_DTYPES
+from legato.base.dtype import ALL_DTYPES, STORAGE_DTYPES, DType
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx import from_onnx
 from legato.frontend.onnx.tensors import MAX_ELEMENTS, to_array
@@ -70,8 +70,39 @@ def test_sizes() -> None:
 def test_types_that_legato_lacks() -> None:
     with pytest.raises(UnsupportedError, match="t: element type STRING"):
         to_array(TensorProto(data_type=TensorProto.STRING, dims=[1]), None, "t")
-    with pytest.raises(UnsupportedError, match="t: element type FLOAT8E4M3FN"):
-        to_array(TensorProto(data_type=TensorProto.FLOAT8E4M3FN, dims=[1]), None, "t")
+    with pytest.raises(UnsupportedError, match="t: element type COMPLEX64"):
+        to_array(TensorProto(data_type=TensorProto.COMPLEX64, dims=[1]), None, "t")
+
+
+@pytest.mark.parametrize("raw", [True, False], ids=["raw data", "int32 data"])
+@pytest.mark.parametrize("dtype", STORAGE_DTYPES, ids=str)
+def test_dtypes_that_only_store(dtype: DType, raw: bool) -> None:
+    """Of less than 8 bits several lie in a byte; the rest of the last byte means nothing."""
+    rng = np.random.default_rng(3)
+    for shape in [(), (0,), (1,), (3,), (4,), (5, 7), (2, 3, 3)]:
+        codes = np.asarray(rng.integers(0, 1 << dtype.width, shape, np.uint8)).view(dtype.numpy)
+        tensor = numpy_helper.from_array(codes, "t")
+        if not raw:
+            packed = np.frombuffer(tensor.raw_data, np.uint8) if dtype.width in (2, 4) else codes.view(np.uint8).ravel()
+            tensor = TensorProto(data_type=tensor.data_type, dims=shape, int32_data=packed.tolist())
+        found = to_array(tensor, None, "t")
+        assert (found.dtype, found.shape) == (codes.dtype, codes.shape)
+        assert found.tobytes() == codes.tobytes() == numpy_helper.to_array(tensor).tobytes()
+
+
+def test_sizes_of_packed_elements() -> None:
+    def short(kind: int, size: int, data: bytes) -> str:
+        return error(TensorProto(data_type=kind, dims=[size], raw_data=data))
+
+    assert short(TensorProto.INT4, 5, b"123456") == "t: 6 bytes of data, but int4 of shape (5) needs 3"
+    assert short(TensorProto.UINT2, 5, b"1") == "t: 1 bytes of data, but uint2 of shape (5) needs 2"
+    assert short(TensorProto.FLOAT4E2M1, 1 << 40, b"").startswith("t: shape (1099511627776) has")
+    few = TensorProto(data_type=TensorProto.UINT4, dims=[5], int32_data=[1, 2])
+    assert error(few) == "t: 2 bytes of data, but 5 elements of uint4 need 3"
+    wide = TensorProto(data_type=TensorProto.UINT4, dims=[2], int32_data=[256])
+    assert error(wide) == "t: values that do not fit its element type uint8"
+    for kind in (TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E8M0):
+        assert "values that do not fit" in error(TensorProto(data_type=kind, dims=[1], int32_data=[256]))
 
 
 # ------------------------------------------------------------------ external data

@@ -37,6 +37,12 @@ _DTYPES: dict[int, DType] = {
     TensorProto.UINT64: dt.uint64,
     TensorProto.BFLOAT16: dt.bfloat16,
 }
+_STORED = {"FLOAT8E4M3FN": "float8_e4m3fn", "FLOAT8E4M3FNUZ": "float8_e4m3fnuz", "FLOAT8E5M2": "float8_e5m2",
+           "FLOAT8E5M2FNUZ": "float8_e5m2fnuz", "FLOAT8E8M0": "float8_e8m0fnu", "FLOAT6E2M3": "float6_e2m3fn",
+           "FLOAT6E3M2": "float6_e3m2fn", "FLOAT4E2M1": "float4_e2m1fn", "INT4": "int4", "UINT4": "uint4",
+           "INT2": "int2", "UINT2": "uint2"}  # fmt: skip
+_NUMBERS = dict(TensorProto.DataType.items())  # older versions of the package do not have them all
+_DTYPES |= {_NUMBERS[name]: dt.BY_NAME[dtype] for name, dtype in _STORED.items() if name in _NUMBERS}
 # The field that holds the elements of a dtype where there is no raw data; int32_data also holds 16-bit floats, as bits.
 _FIELDS = {dt.float32: "float_data", dt.float64: "double_data", dt.int64: "int64_data", dt.uint32: "uint64_data",
            dt.uint64: "uint64_data"}  # fmt: skip
@@ -48,7 +54,7 @@ def type_name(code: int) -> str:
 
 
 def element_type(code: int, what: str) -> DType:
-    """The dtype of an ONNX element type; UnsupportedError for strings, complex numbers and types below 8 bits."""
+    """The dtype of an ONNX element type; UnsupportedError for strings and complex numbers."""
     found = _DTYPES.get(code)
     if found is not None:
         return found
@@ -81,7 +87,12 @@ def stored_bytes(tensor: TensorProto, data: NDArray[np.uint8] | None = None) -> 
     dtype = _DTYPES.get(tensor.data_type)
     if dtype is None:
         return int(data.size) if data is not None else len(bytes(tensor.raw_data))
-    return int(math.prod(tensor.dims)) * dtype.bytes
+    return _size(int(math.prod(tensor.dims)), dtype)
+
+
+def _size(count: int, dtype: DType) -> int:
+    """The bytes of `count` elements in a file, where those of less than 8 bits lie one behind the other."""
+    return -(-count * dtype.width // 8)
 
 
 def _show(shape: Sequence[int]) -> str:
@@ -101,13 +112,13 @@ def to_array(tensor: TensorProto, folder: Folder | None, what: str, data: NDArra
     if tensor.HasField("segment"):
         raise UnsupportedError(f"{what}: a tensor stored in segments")
     if tensor.data_location == TensorProto.EXTERNAL:
-        flat = _decoded(_external(tensor, folder, count * dtype.bytes, what), dtype)
+        flat = _decoded(_external(tensor, folder, _size(count, dtype), what), dtype, count)
     elif data is not None or tensor.HasField("raw_data"):
         raw = np.frombuffer(tensor.raw_data, np.uint8) if data is None else data
-        if len(raw) != count * dtype.bytes:
-            needs = f"{dtype} of shape {_show(shape)} needs {count * dtype.bytes}"
+        if len(raw) != _size(count, dtype):
+            needs = f"{dtype} of shape {_show(shape)} needs {_size(count, dtype)}"
             raise ImportModelError(f"{what}: {len(raw)} bytes of data, but {needs}")
-        flat = _decoded(raw, dtype)
+        flat = _decoded(raw, dtype, count)
     else:
         flat = _typed(tensor, dtype, count, what)
     return np.reshape(flat, shape)
@@ -121,23 +132,53 @@ def _external(tensor: TensorProto, folder: Folder | None, size: int, what: str) 
     return folder.slice(entries, size, what)
 
 
-def _decoded(raw: NDArray[np.uint8], dtype: DType) -> Array:
-    """Little-endian bytes as elements; a copy only where they are not aligned."""
+def _decoded(raw: NDArray[np.uint8], dtype: DType, count: int) -> Array:
+    """Little-endian bytes as `count` elements; a copy only where these have less than 8 bits or are not aligned."""
+    if dtype.width < 8:
+        return _unpacked(raw, dtype.width, count).view(dtype.numpy)
     if dtype.is_bool:
         return np.not_equal(raw, 0)  # any other byte than 0 and 1 must not reach a bool array
     elements = raw.view(dtype.numpy)
     return elements if elements.flags.aligned else elements.copy()
 
 
+def _unpacked(raw: NDArray[np.uint8], width: int, count: int) -> NDArray[np.uint8]:
+    """Numbers of `width` bits that lie one behind the other, from the last bit of each byte on, in a byte each."""
+    group = math.lcm(width, 8) // 8  # bytes of which whole numbers are made
+    rows = np.zeros((-(-len(raw) // group), group), np.uint8)
+    rows.reshape(-1)[: len(raw)] = raw
+    words: Array = np.zeros(len(rows), np.uint32 if group > 1 else np.uint8)
+    for n in range(group):
+        words |= rows[:, n].astype(words.dtype) << (8 * n)
+    found = np.empty((len(words), group * 8 // width), np.uint8)
+    for n in range(found.shape[1]):
+        found[:, n] = words >> (n * width) & ((1 << width) - 1)
+    return found.reshape(-1)[:count]
+
+
 def _typed(tensor: TensorProto, dtype: DType, count: int, what: str) -> Array:
     values = getattr(tensor, _FIELDS.get(dtype, "int32_data"))
+    if dtype.width in (2, 4):
+        return _stored_in_bytes(values, dtype, count, what)
     if len(values) != count:
         raise ImportModelError(f"{what}: {len(values)} elements, but its shape has {count}")
     if dtype in (dt.float16, dt.bfloat16):
         return _fitting(np.array(values, np.int64), dt.uint16, what).view(dtype.numpy)
+    if dtype.is_storage:
+        codes = _fitting(np.array(values, np.int64), dt.uint8, what)
+        if (codes >> dtype.width).any():
+            raise ImportModelError(f"{what}: values that do not fit its element type {dtype}")
+        return codes.view(dtype.numpy)
     if dtype.is_float or dtype in (dt.int64, dt.uint64):
         return np.array(values, dtype.numpy)
     return _fitting(np.array(values, np.uint64 if dtype == dt.uint32 else np.int64), dtype, what)
+
+
+def _stored_in_bytes(values: Sequence[int], dtype: DType, count: int, what: str) -> Array:
+    if len(values) != _size(count, dtype):
+        wanted = f"{count} elements of {dtype} need {_size(count, dtype)}"
+        raise ImportModelError(f"{what}: {len(values)} bytes of data, but {wanted}")
+    return _decoded(_fitting(np.array(values, np.int64), dt.uint8, what), dtype, count)
 
 
 def _fitting(values: Array, dtype: DType, what: str) -> Array:

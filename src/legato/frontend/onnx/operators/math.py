@@ -11,6 +11,7 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.stored import converted
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
 
@@ -291,12 +292,11 @@ def bit_shift(b: Emitter, x: Expr, y: Expr, *, direction: str) -> Expr:
 
 
 def cast_6(b: Emitter, x: Expr, *, to: int, saturate: int = 1, round_mode: str = "up") -> Expr:
-    """`saturate` and `round_mode` speak of 8-bit floats only, which Legato does not have."""
-    return b.to(x, element_type(to, "the result"))
+    return converted(b, x, element_type(to, "the result"), saturate=bool(saturate), round_mode=round_mode)
 
 
 def cast_like(b: Emitter, x: Expr, like: Expr, *, saturate: int = 1, round_mode: str = "up") -> Expr:
-    return b.to(x, b.dtype(like))
+    return converted(b, x, b.dtype(like), saturate=bool(saturate), round_mode=round_mode)
 
 
 def identity(b: Emitter, x: Expr) -> tuple[Expr]:

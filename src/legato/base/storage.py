@@ -1,0 +1,79 @@
+"""Arrays of dtypes that only store: what their codes stand for, and the codes of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from legato.base.dtype import DType, dtype, float32, int32
+from legato.base.formats import FORMATS, IntFormat
+
+__all__ = ["carrier", "code_of", "decoded", "encoded", "largest", "number_of", "whole"]
+
+Array = np.ndarray[Any, Any]
+
+
+def whole(x: Array, least: int, most: int, kind: np.dtype[Any]) -> Array:
+    """Floats as integers from `least` to `most`: they are truncated and saturate, NaN gives 0."""
+    wide = x.astype(np.float64)
+    inside = np.where(np.isnan(wide), 0.0, np.trunc(wide))
+    below, above = inside <= float(least), inside >= float(most)
+    exact = np.where(below | above, 0.0, inside).astype(kind)
+    found: Array = np.where(below, kind.type(least), np.where(above, kind.type(most), exact)).astype(kind)
+    return found
+
+
+def carrier(kind: DType) -> DType:
+    """The dtype that has every number of a dtype of storage."""
+    return int32 if isinstance(kind.format, IntFormat) else float32
+
+
+def decoded(x: Array) -> Array:
+    """The numbers that codes stand for, of the dtype that has them all; other arrays as they are."""
+    made = FORMATS.get(x.dtype.name)
+    if made is None:
+        return x
+    codes = np.bitwise_and(x.view(np.uint8), (1 << made.width) - 1, dtype=np.uint8).view(x.dtype)
+    return codes.astype(carrier(dtype(x.dtype)).numpy)
+
+
+def largest(kind: DType) -> float:
+    """The largest number of a float format."""
+    found = kind.format
+    assert not isinstance(found, IntFormat)
+    return float(decoded(np.array(found.largest, np.uint8).view(kind.numpy)))
+
+
+def encoded(x: Array, kind: DType) -> Array:
+    """Numbers as codes: of floats the nearest, half to even; of integers the last bits, and of floats as integers the
+    whole part, within bounds."""
+    if x.dtype == kind.numpy:
+        return x
+    numbers, made = decoded(x), kind.format
+    if isinstance(made, IntFormat):
+        given = dtype(numbers.dtype)
+        small = whole(numbers, made.min, made.max, np.dtype(np.int8)) if given.is_float else numbers.astype(np.int8)
+        return small.astype(kind.numpy)
+    with np.errstate(all="ignore"):
+        return (_to_odd(numbers) if numbers.dtype == np.float64 else numbers).astype(kind.numpy)
+
+
+def _to_odd(x: Array) -> Array:
+    """float64 as float32, rounded to odd, so that a second rounding is a correct single one."""
+    near = x.astype(np.float32)
+    back = near.astype(np.float64)
+    bits = near.view(np.int32) - (np.abs(back) > np.abs(x)) | ((back != x) & ~np.isnan(x))
+    odd: Array = bits.astype(np.int32).view(np.float32)
+    return odd
+
+
+def number_of(code: Any) -> Any:
+    """What one code stands for: a Python integer, or a float32."""
+    found = decoded(np.asarray(code))[()]
+    return int(found) if found.dtype.kind == "i" else found
+
+
+def code_of(number: Any, source: DType, target: DType) -> Any:
+    """The code of one number of dtype `source`."""
+    return encoded(np.asarray(number, source.numpy), target)[()]
