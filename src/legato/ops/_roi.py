@@ -6,7 +6,7 @@ their mean, or that of the candidates (samples, or single taps) which is largest
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,8 +49,8 @@ class Reader(Protocol):
     def count(self, r: Expr) -> Expr:
         """How many samples a bin has; those that are not visited are 0."""
 
-    def lines(self, roi: Array, at: Sequence[int]) -> Sequence[Places]:
-        """What a bin of a region reads along the rows and the columns."""
+    def lines(self, roi: Array) -> Sequence[Sequence[Places]]:
+        """What each bin of a region reads along the rows, and along the columns."""
 
 
 # ------------------------------------------------------------------------------- readers
@@ -109,8 +109,8 @@ class Align:
         begin = self._range(d, r)[0] + cast(k, self.dtype) * size
         return For(i, self._count(d, r), Let(place, begin + step, If(near, inner)))
 
-    def lines(self, roi: Array, at: Sequence[int]) -> Sequence[Places]:
-        return [self._places(d, roi, k) for d, k in enumerate(at)]
+    def lines(self, roi: Array) -> Sequence[Sequence[Places]]:
+        return [[self._places(d, roi, k) for k in range(as_int(n))] for d, n in enumerate(self.pooled)]
 
     def _places(self, d: int, roi: Array, k: int) -> Places:
         t = self.dtype.numpy.type
@@ -162,8 +162,8 @@ class Pool:
         x, half = x * const(self.scale, self.dtype), const(0.5, self.dtype)
         return select(ge(x, const(0.0, self.dtype)), te.floor(x + half), te.ceil(x - half))
 
-    def lines(self, roi: Array, at: Sequence[int]) -> Sequence[Places]:
-        return [self._places(d, roi, k) for d, k in enumerate(at)]
+    def lines(self, roi: Array) -> Sequence[Sequence[Places]]:
+        return [[self._places(d, roi, k) for k in range(as_int(n))] for d, n in enumerate(self.pooled)]
 
     def _places(self, d: int, roi: Array, k: int) -> Places:
         t, extent = self.dtype.numpy.type, as_int(self.extents[d])
@@ -327,9 +327,9 @@ def scattered(reader: Reader, dy: Tensor, data: Tensor, rois: Tensor, layout: st
 # ------------------------------------------------------------------------------- NumPy
 
 
-def _candidates(reader: Reader, data: Array, roi: Array, at: Sequence[int]) -> tuple[Array, list[Any], int]:
+def _candidates(reader: Reader, data: Array, lines: Sequence[Places]) -> tuple[Array, list[Any], int]:
     """The samples of a bin (channel, number), what says where they read, and how many there are."""
-    (top, bottom, y, rows), (left, right, x, columns) = reader.lines(roi, at)
+    (top, bottom, y, rows), (left, right, x, columns) = lines
     along = [(top, 1 - y), *([] if bottom is None else [(bottom, y)])]
     across = [(left, 1 - x), *([] if right is None else [(right, x)])]
     places = [(np.repeat(i, len(left)), np.tile(j, len(top)), np.outer(a, b).ravel())
@@ -340,6 +340,14 @@ def _candidates(reader: Reader, data: Array, roi: Array, at: Sequence[int]) -> t
     return sum(terms[1:], terms[0]), places, rows * columns
 
 
+def _each(reader: Reader, rois: Array) -> Iterator[tuple[int, int, int, Sequence[Places]]]:
+    """The bins of all regions, with what they read."""
+    for r, roi in enumerate(rois):
+        rows, columns = reader.lines(roi)
+        for p, q in np.ndindex(len(rows), len(columns)):
+            yield r, p, q, (rows[p], columns[q])
+
+
 def _image(data: Array, roi: Array) -> int:
     return int(np.clip(np.nan_to_num(roi[0]), 0, len(data) - 1))
 
@@ -347,15 +355,14 @@ def _image(data: Array, roi: Array) -> int:
 def taken(reader: Reader, data: Array, rois: Array, values: Array, pooled: Sequence[int]) -> Array:
     """`gathered`, of canonical arrays."""
     found = np.zeros((len(rois), data.shape[1], *pooled), values.dtype)
-    for r, p, q in np.ndindex(len(rois), *pooled):
-        if not data.shape[0] or 0 in data.shape[2:]:
-            continue
+    is_empty = not data.shape[0] or 0 in data.shape[2:]
+    for r, p, q, lines in () if is_empty else _each(reader, rois):
         n = _image(data, rois[r])
-        own, _, count = _candidates(reader, values[n], rois[r], (p, q))
+        own, _, count = _candidates(reader, values[n], lines)
         if reader.mode == "avg":
             found[r, :, p, q] = own.sum(-1) / own.dtype.type(max(count, 1))
         else:
-            best = _chosen(_candidates(reader, data[n], rois[r], (p, q))[0], reader, count)
+            best = _chosen(_candidates(reader, data[n], lines)[0], reader, count)
             found[r, :, p, q] = np.where(best < 0, 0, own[np.arange(len(own)), best] if own.shape[1] else 0)
     return found
 
@@ -363,11 +370,9 @@ def taken(reader: Reader, data: Array, rois: Array, values: Array, pooled: Seque
 def spread(reader: Reader, dy: Array, data: Array, rois: Array) -> Array:
     """`scattered`, of canonical arrays."""
     found = np.zeros(data.shape, dy.dtype)
-    for r, p, q in np.ndindex(len(rois), *dy.shape[2:]):
-        if not found.size:
-            continue
+    for r, p, q, lines in _each(reader, rois) if found.size else ():
         n, every = _image(data, rois[r]), np.arange(data.shape[1])
-        own, places, count = _candidates(reader, data[n], rois[r], (p, q))
+        own, places, count = _candidates(reader, data[n], lines)
         value = dy[r, :, p, q]
         for t, (i, j, weight) in enumerate(places):
             if reader.mode == "avg":

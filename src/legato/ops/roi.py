@@ -198,11 +198,11 @@ def _transposed(sample: Sample) -> Sample:
     return Sample(((bins, dtype), (shape, dtype), rois), sample.attrs, rtol=sample.rtol)
 
 
-_ROIS = np.array(
-    [[0, 0, 0, 3, 4], [1, 0.5, 1.25, 5.5, 4.75], [1, 2, 3, 1, 2], [0, -3, -2, 9, 1], [5, 2, 2, 2, 2]], np.float32
+_ROIS = np.array([[0, 0, 0, 3, 4], [1, 0.5, 1.25, 5.5, 4.75], [1, 2, 3, 1, 2], [0, -3, -2, 9, 1]], np.float32)
+_WILD = np.array(
+    [[5, 2, 2, 2, 2], [np.nan, 0, 0, 3, 4], [0, np.nan, 0, 3, 4], [0, -np.inf, 0, 3, 4], [0, 1, 0, 1e30, 2]], np.float32
 )
-_WILD = np.array([[np.nan, 0, 0, 3, 4], [0, np.nan, 0, 3, 4], [0, -np.inf, 0, 3, 4], [0, 1, 0, 1e30, 2]], np.float32)
-_IMAGE = ((2, 3, 5, 6), "float32")
+_IMAGE = ((2, 2, 5, 6), "float32")
 
 
 def _bins(rows: int, columns: int, scale: float = 1.0, **more: Any) -> dict[str, Any]:
@@ -217,8 +217,7 @@ roi_align, roi_align_take, roi_align_grad = _records(
         Sample((_IMAGE, _ROIS), _bins(3, 2, 0.75, sample_ratio=2, aligned=True)),
         Sample((_IMAGE, _ROIS), _bins(2, 2, sample_ratio=2, mode="max")),
         Sample((_IMAGE, _ROIS), _bins(2, 2, mode="max_tap", aligned=True)),
-        Sample((((2, 5, 6, 3), "float32"), _ROIS), _bins(2, 1, sample_ratio=1, layout="NHWC")),
-        Sample((((1, 2, 4, 5), "float64"), _ROIS.astype(np.float64)), _bins(2, 2, 0.5)),
+        Sample((((2, 5, 6, 2), "float32"), _ROIS), _bins(2, 1, sample_ratio=1, layout="NHWC")),
         Sample((((1, 2, 4, 5), "float16"), _ROIS.astype(np.float16)), _bins(1, 2)),
         Sample((((1, 1, 4, 5), "float32"), _WILD), _bins(1, 2, sample_ratio=2)),
         Sample((((1, 2, 0, 5), "float32"), _ROIS), _bins(1, 2, sample_ratio=2)),
@@ -238,8 +237,7 @@ roi_pool, roi_pool_take, roi_pool_grad = _records(
     (
         Sample((_IMAGE, _ROIS), _bins(2, 3), exact=True),
         Sample((_IMAGE, _ROIS), _bins(3, 2, 0.75), exact=True),
-        Sample((((2, 5, 6, 3), "float32"), _ROIS), _bins(2, 1, layout="NHWC"), exact=True),
-        Sample((((1, 2, 4, 5), "float64"), _ROIS.astype(np.float64)), _bins(2, 2, 0.5), exact=True),
+        Sample((((2, 5, 6, 2), "float32"), _ROIS), _bins(2, 1, layout="NHWC"), exact=True),
         Sample((((1, 2, 4, 5), "float16"), _ROIS.astype(np.float16)), _bins(1, 2), exact=True),
         Sample((((1, 1, 4, 5), "float32"), _WILD), _bins(1, 2), exact=True),
         Sample((((1, 2, 0, 5), "float32"), _ROIS), _bins(1, 2), exact=True),
