@@ -29,6 +29,7 @@ RANGES = ((-1.9, 1.9), (-0.9, 0.9), (0.1, 0.9), (1.1, 1.9))
 # stop_gradient has the gradient of a constant, which it is not.
 # Gradients of approximations are those of the functions meant, which differ from their own derivatives.
 NEAR = {"fast_exp": 1e-4, "fast_tanh": 1e-4, "fast_erf": 1e-4, "nn.fast_softmax": 1e-4}
+CONSTANT = {"rois"}  # arguments that gradients take for constants though they are floats
 OPS = [op for op in table().values() if op.grad is not None and op.name != "stop_gradient"]
 
 
@@ -82,8 +83,10 @@ class Case:
         self.op, self.attrs = op, make_attrs(op, wide_attrs(sample))
         rng = np.random.default_rng(zlib.crc32(op.name.encode()))
         for lo, hi in RANGES:
-            self.point = [smooth(v, rng, lo, hi) for v in arguments(op, sample)]
-            self.direction = [smooth(v, rng, -1, 1) for v in self.point]
+            named = [*zip(op.args, arguments(op, sample), strict=True)]
+            self.point = [v.astype(np.float64) if a in CONSTANT else smooth(v, rng, lo, hi) for a, v in named]
+            moves = zip(op.args, self.point, strict=True)
+            self.direction = [np.zeros_like(v) if a in CONSTANT else smooth(v, rng, -1, 1) for a, v in moves]
             value = self(0.0)
             if is_finite(value):
                 break
