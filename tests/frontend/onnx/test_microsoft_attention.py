@@ -60,8 +60,9 @@ def test_attention(form: str, causal: int, past: int) -> None:
     total = LENGTH + past
     if past and "bias" in form:
         return  # ONNX Runtime has not both
-    masks = {"ends": ends(total), "ends and begins": ends(total, begins=True), "three": THREE, "rows": mask(BATCH, total),
-             "rows and bias": mask(BATCH, total), "all": mask(BATCH, LENGTH, total)}  # fmt: skip
+    masks = {"ends": ends(total), "ends and begins": ends(total, begins=True), "three": THREE,
+             "rows": mask(BATCH, total), "rows and bias": mask(BATCH, total),
+             "all": mask(BATCH, LENGTH, total)}  # fmt: skip
     added = f32(*((1, HEADS) if causal else (BATCH, 1)), LENGTH, total) if "bias" in form else None
     before = f32(2, BATCH, HEADS, past, SIZE) if past else None
     inputs = [f32(BATCH, LENGTH, 8), f32(8, 3 * HIDDEN), f32(3 * HIDDEN), masks.get(form), before, added]
