@@ -9,7 +9,7 @@ from legato.base.errors import ImportModelError
 from legato.frontend.onnx.bodies import Node, Steps, all_made, here, require_inputs, require_outputs, unknown
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Frame, Value
-from legato.frontend.onnx.heads import attended, head_scale, shared_heads
+from legato.frontend.onnx.heads import attended, scores_of, shared_heads
 from legato.frontend.onnx.proto import AttributeProto, GraphProto
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
@@ -56,11 +56,10 @@ def _scores(node: Node, q: Expr, k: Expr, v: Expr) -> Expr:
     _require_equal(b, k, v, (1, 2))
     _require_equal(b, q, k, (3,))
     wide, given = b.wide(q), node.attributes.get("scale")
-    factor = head_scale(b, wide, None if given is None else given.f)
-    keys = b.transpose(b.wide(shared_heads(b, q, k)), axes=(0, 1, 3, 2))
+    scores = scores_of(b, wide, b.wide(shared_heads(b, q, k)), None if given is None else given.f)
     precision = node.attributes.get("softmax_precision")
     dtype = b.dtype(wide) if precision is None else element_type(precision.i, "softmax_precision")
-    return b.to(b.matmul(b.multiply(wide, factor), keys), dtype)
+    return b.to(scores, dtype)
 
 
 def _require_equal(b: Emitter, x: Expr, y: Expr, axes: Sequence[int]) -> None:

@@ -14,7 +14,7 @@ from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 
-__all__ = ["attended", "head_scale", "heads_of", "joined", "shared_heads", "softmax_weights"]
+__all__ = ["attended", "head_scale", "heads_of", "joined", "scores_of", "shared_heads", "softmax_weights"]
 
 
 def heads_of(b: Emitter, x: Expr, heads: int | None) -> Expr:
@@ -56,6 +56,11 @@ def shared_heads(b: Emitter, q: Expr, x: Expr) -> Expr:
         raise ImportModelError(f"{wanted} heads of queries cannot share {own} of keys and values")
     b.require(simplify(times * own), wanted, "queries share the heads of keys and values")
     return b.repeat(x, repeats=int(times.value) if isinstance(times, Const) else times, axis=1)
+
+
+def scores_of(b: Emitter, q: Expr, k: Expr, scale: float | None = None) -> Expr:
+    """The products of each query with each key, scaled."""
+    return b.matmul(b.multiply(q, head_scale(b, q, scale)), b.transpose(k, axes=(0, 1, 3, 2)))
 
 
 def softmax_weights(b: Emitter, scores: Expr, *, masked: bool) -> Expr:

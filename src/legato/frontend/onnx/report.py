@@ -27,9 +27,30 @@ _ABSENT = {
     **dict.fromkeys(("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "TfIdfVectorizer"), _TEXT),
 }
 
+_SEARCH = "a search inside the file: compile the decoder that the node holds, and search around its calls"
+_EXPERTS = "mixtures of experts are not imported: export the model with its experts as products of matrices"
+_PACKED = "weights packed for ONNX Runtime's kernels: compile the file from before they were"
+_FOREIGN = "a program for another compiler is inside the node: compile the original file"
+_SPARSE = "attention to blocks of a cache is not imported: export the model with GroupQueryAttention"
+_MICROSOFT = {
+    **dict.fromkeys(("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"), _SEARCH),
+    **dict.fromkeys(("MoE", "MoEGroupRouter", "MoEPacked", "QMoE", "RouterGateUpProj"), _EXPERTS),
+    **dict.fromkeys(("DequantizeBFP", "DequantizeWithOrder", "GatherBlockQuantized", "GatherPacked", "GemmFloat8",
+                     "MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight", "MatMulBnb4", "MatMulFpQ4",
+                     "MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv", "MatMulPacked", "QOrderedAttention",
+                     "QOrderedGelu", "QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul",
+                     "QuantizeBFP", "QuantizeWithOrder"), _PACKED),
+    **dict.fromkeys(("EPContext", "Snpe"), _FOREIGN),
+    **dict.fromkeys(("DynamicSparseAttention", "LongformerAttention", "PagedAttention", "SparseAttention",
+                     "SparsePagedAttention"), _SPARSE),
+    "Tokenizer": _TEXT,
+}  # fmt: skip
+
 
 def why_absent(domain: str, operator: str) -> str:
     """Why an operator that has no converter has none."""
+    if domain == "com.microsoft":
+        return _MICROSOFT.get(operator, "no such operator in Legato")
     return _ABSENT.get(operator, "no such operator in Legato") if not domain else "no such operator in Legato"
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from legato.arith.expr import const, gt
-from legato.arith.prove import provably_different, prove, prove_equal
-from legato.arith.simplify import simplify
+from legato.arith.expr import const
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.heads import attended, head_scale, heads_of, joined, shared_heads, softmax_weights
+from legato.frontend.onnx.heads import attended, heads_of, joined, scores_of, shared_heads, softmax_weights
+from legato.frontend.onnx.rotary import angles_at, turned
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
-from legato.ops._rules import sides_of_least
 
 
 def attention(
@@ -47,7 +45,7 @@ def attention(
         k, v = b.concatenate(past_key, k, axis=2), b.concatenate(past_value, v, axis=2)
     present = (k, v)
     q, k, v = b.wide(q), b.wide(shared_heads(b, q, k)), b.wide(shared_heads(b, q, v))
-    raw = b.matmul(b.multiply(q, head_scale(b, q, scale)), b.transpose(k, axes=(0, 1, 3, 2)))
+    raw = scores_of(b, q, k, scale)
     capped = raw if softcap <= 0.0 else b.multiply(b.tanh(b.divide(raw, b.like(softcap, raw))), b.like(softcap, raw))
     allowed = _window(b, q, k, past, nonpad_kv_seqlen, is_causal, left_window_size, right_window_size)
     biased = _biased(b, capped, mask, allowed)
@@ -122,26 +120,8 @@ def rotary_embedding(
     is_flat, flat = b.rank(x) == 3, b.dims_of(x)
     x = heads_of(b, x, num_heads)
     if positions is not None:
-        cos, sin = (b.take(table, positions, axis=0, mode="fast") for table in (cos, sin))
-    cos, sin = (b.expand_dims(table, axis=1, num_newaxis=1) for table in (cos, sin))
-    size = b.dims_of(x)[3]
-    turned = const(rotary_embedding_dim) if rotary_embedding_dim else size
-    half = simplify(turned // 2)
-    if provably_different(half * 2, turned) or prove(gt(turned, size)):
-        raise ImportModelError(f"{turned} elements of a head of {size} cannot be turned in pairs")
-    b.require(simplify(half * 2), turned, "elements of a head in pairs")
-    b.require(*sides_of_least(size, turned), "elements of a head that are turned")
-    part, rest = b.columns(x, 0, turned), b.columns(x, turned, size)
-    bounds = ((0, turned, 2), (1, turned, 2)) if interleaved else ((0, half, 1), (half, turned, 1))
-    first, second = (b.columns(part, *bound) for bound in bounds)
-    real = b.subtract(b.multiply(cos, first), b.multiply(sin, second))
-    imaginary = b.add(b.multiply(sin, first), b.multiply(cos, second))
-    if interleaved:
-        pairs = b.stack(real, imaginary, axis=4)
-        part = b.reshape(pairs, newshape=b.dims_of(part), allowzero=True)
-    else:
-        part = b.concatenate(real, imaginary, axis=3)
-    y = part if prove_equal(turned, size) else b.concatenate(part, rest, axis=3)
+        cos, sin = (angles_at(b, table, positions) for table in (cos, sin))
+    y = turned(b, x, cos, sin, interleaved=bool(interleaved), count=rotary_embedding_dim)
     return b.reshape(b.transpose(y, axes=(0, 2, 1, 3)), newshape=flat, allowzero=True) if is_flat else y
 
 

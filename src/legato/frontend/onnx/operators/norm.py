@@ -133,6 +133,18 @@ def rms_normalization(
     return _affine(b, x, plain, scale, None)
 
 
+def simplified_layer_normalization(
+    b: Emitter, x: Expr, scale: Expr, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Expr | tuple[Expr, Expr]:
+    """ONNX Runtime's name of RMSNormalization, in the standard's domain; further: 1 / the roots that it divides by."""
+    y = rms_normalization(b, x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
+    if b.outputs == 1:
+        return y
+    wide = b.to(x, element_type(stash_type, "stash_type"))
+    axes = tuple(range(b.axis(axis, b.rank(x)), b.rank(x)))
+    return y, b.rsqrt(b.add(b.mean(b.multiply(wide, wide), axis=axes, keepdims=True), b.like(epsilon, wide)))
+
+
 def group_normalization(
     b: Emitter, x: Expr, scale: Expr, bias: Expr, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
 ) -> Expr:

@@ -1,0 +1,189 @@
+"""GroupQueryAttention: attention that keeps keys and values of rows of different lengths in one cache."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from legato.arith.expr import Const, const, max_
+from legato.arith.simplify import simplify
+from legato.base import dtype as dt
+from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.heads import attended, heads_of, joined, scores_of, shared_heads
+from legato.frontend.onnx.rotary import angles_at, places_from, turned
+from legato.ir.expr import Expr
+from legato.ir.types import Dim
+
+DOMAIN = "com.microsoft"
+
+
+def group_query_attention(
+    b: Emitter,
+    query: Expr,
+    key: Expr | None = None,
+    value: Expr | None = None,
+    past_key: Expr | None = None,
+    past_value: Expr | None = None,
+    seqlens_k: Expr | None = None,
+    total_sequence_length: Expr | None = None,
+    cos_cache: Expr | None = None,
+    sin_cache: Expr | None = None,
+    position_ids: Expr | None = None,
+    attention_bias: Expr | None = None,
+    head_sink: Expr | None = None,
+    k_scale: Expr | None = None,
+    v_scale: Expr | None = None,
+    q_norm_weight: Expr | None = None,
+    k_norm_weight: Expr | None = None,
+    query_seqlens: Expr | None = None,
+    *,
+    causal: int = 1,
+    do_rotary: int = 0,
+    k_norm_epsilon: float | None = None,
+    k_quant_type: str = "NONE",
+    kv_cache_bit_width: int = 0,
+    kv_num_heads: int,
+    local_window_size: int = -1,
+    num_heads: int,
+    q_norm_epsilon: float | None = None,
+    qk_norm_epsilon: float = 1e-6,
+    qk_output: int = 0,
+    rotary_interleaved: int = 0,
+    scale: float | None = None,
+    sliding_window_cache: int = 0,
+    smooth_softmax: int = -1,
+    softcap: float = 0.0,
+    v_quant_type: str = "NONE",
+) -> tuple[Expr, ...]:
+    """Each query attends to the keys of its row up to its own place, which are the past's and the new ones; further
+    outputs: the cache with these, and the scores or weights."""
+    if k_quant_type != "NONE" or v_quant_type != "NONE" or k_scale is not None or v_scale is not None:
+        raise UnsupportedError("a cache of quantised keys and values", hint="export the decoder with one of floats")
+    if sliding_window_cache:
+        raise UnsupportedError("a cache of a window's size", hint="export the decoder with sliding_window_cache=0")
+    if seqlens_k is None or total_sequence_length is None:
+        raise ImportModelError("GroupQueryAttention lacks seqlens_k or total_sequence_length")
+    q, k, v = _operands(b, query, key, value, num_heads, kv_num_heads)
+    q = _normalised(b, q, q_norm_weight, qk_norm_epsilon if q_norm_epsilon is None else q_norm_epsilon)
+    k = _normalised(b, k, k_norm_weight, qk_norm_epsilon if k_norm_epsilon is None else k_norm_epsilon)
+    rows = _Rows(b, b.dims_of(q)[2], seqlens_k, query_seqlens)
+    if do_rotary:
+        if cos_cache is None or sin_cache is None:
+            raise ImportModelError("rotary positions without their tables")
+        positions = rows.positions
+        if position_ids is not None:
+            positions = _given(b, position_ids, b.dims_of(q)[2], None if query_seqlens else total_sequence_length)
+        cos, sin = (angles_at(b, table, positions) for table in (cos_cache, sin_cache))
+        q, k = (turned(b, x, cos, sin, interleaved=bool(rotary_interleaved), count=_count(b, cos)) for x in (q, k))
+    extent = _extent(b, past_key, k, total_sequence_length)
+    k, v = rows.cached(past_key, k, extent), rows.cached(past_value, v, extent)
+    scores = scores_of(b, b.wide(q), b.wide(shared_heads(b, q, k)), scale)
+    if softcap > 0:
+        scores = b.multiply(b.tanh(b.divide(scores, b.like(softcap, scores))), b.like(softcap, scores))
+    scores = scores if attention_bias is None else b.add(scores, b.to(attention_bias, b.dtype(scores)))
+    seen = rows.seen(extent, bool(causal), local_window_size)
+    scores = b.where(seen, scores, b.like(-np.inf, scores))
+    weights = _weights(b, scores, head_sink, smooth=smooth_softmax > 0)
+    y = joined(b, b.to(attended(b, weights, b.wide(shared_heads(b, q, v))), b.dtype(query)))
+    shown = weights if qk_output == 2 else b.where(seen, scores, b.like(0, scores))
+    return y, k, v, b.to(shown, b.dtype(query))
+
+
+def _operands(
+    b: Emitter, query: Expr, key: Expr | None, value: Expr | None, heads: int, own: int
+) -> tuple[Expr, Expr, Expr]:
+    """Heads of queries, keys and values, which one tensor may hold: [batch, heads, length, size]."""
+    if (key is None) != (value is None):
+        raise ImportModelError("keys without values, or values without keys")
+    if key is not None and value is not None:
+        return heads_of(b, query, heads), heads_of(b, key, own), heads_of(b, value, own)
+    whole = heads_of(b, query, heads + 2 * own)
+    bounds = ((0, heads), (heads, heads + own), (heads + own, heads + 2 * own))
+    q, k, v = (b.strided_slice(whole, begin=(n,), end=(m,), strides=(1,), axes=(1,)) for n, m in bounds)
+    return q, k, v
+
+
+def _normalised(b: Emitter, x: Expr, weight: Expr | None, epsilon: float) -> Expr:
+    """Heads by the root of the mean of their squares."""
+    return x if weight is None else b.nn.rms_norm(x, b.to(weight, b.dtype(x)), axes=(3,), epsilon=epsilon)
+
+
+def _given(b: Emitter, positions: Expr, length: Dim, total: Expr | None) -> Expr:
+    """Positions [batch, length] that are given; of a first prompt, which is as long as the `total` says, only the very
+    first one counts."""
+    positions = b.to(positions, dt.int64)
+    if total is None:
+        return positions
+    first = b.strided_slice(positions, begin=(0, 0), end=(1, 1), strides=(1, 1), axes=(0, 1))
+    is_first = b.equal(b.reshape(b.to(total, dt.int64), newshape=()), b.extent(length, dt.int64))
+    return b.where(is_first, places_from(b, first, length), positions)
+
+
+def _count(b: Emitter, table: Expr) -> int:
+    """How many elements of a head a table turns; 0 where that is not known, which are then all."""
+    columns = b.dims_of(table)[-1]
+    return 2 * int(columns.value) if isinstance(columns, Const) else 0
+
+
+def _extent(b: Emitter, past: Expr | None, k: Expr, total: Expr) -> Dim:
+    """How many places the cache has: those of the past's, if these are enough for all tokens."""
+    length = b.dims_of(k)[2]
+    if past is None:
+        return length
+    return simplify(max_(b.dim(total, "the number of tokens"), b.dims_of(past)[2]))
+
+
+def _weights(b: Emitter, scores: Expr, sink: Expr | None, *, smooth: bool) -> Expr:
+    """Softmax over the keys, and one more score: 0, or that of `sink` for each head."""
+    if sink is None and not smooth:
+        return b.nn.softmax(scores, axis=-1)
+    batch, heads, rows, columns = b.dims_of(scores)
+    more: Expr = b.like(0, scores)
+    if sink is not None:
+        b.require(b.dims_of(sink)[0], heads, "heads of head_sink")
+        more = b.expand_dims(b.to(sink, b.dtype(scores)), axis=1, num_newaxis=2)
+    more = b.broadcast_to(more, shape=(batch, heads, rows, const(1)))
+    return b.columns(b.nn.softmax(b.concatenate(scores, more, axis=3), axis=-1), 0, columns)
+
+
+class _Rows:
+    """Where the tokens of each row are: `total` of them, [batch, 1], of which the last `own` are new."""
+
+    def __init__(self, b: Emitter, length: Dim, last: Expr, own: Expr | None) -> None:
+        self.b, self.length = b, length
+        one = b.constant(1, dt.int64)
+        self.total = b.add(b.reshape(b.to(last, dt.int64), newshape=(-1, 1)), one)
+        if own is None:
+            self.own = b.minimum(self.total, b.extent(length, dt.int64))
+        else:
+            self.own = b.reshape(b.to(own, dt.int64), newshape=(-1, 1))
+        self.past = b.subtract(self.total, self.own)
+
+    def _numbers(self, count: Dim) -> Expr:
+        return self.b.arange(start=const(0), stop=count, step=1, dtype=dt.int64)
+
+    @property
+    def positions(self) -> Expr:
+        """[batch, length]: the places of new tokens; of padding behind them, that of the last."""
+        b = self.b
+        last = b.maximum(b.subtract(self.total, b.constant(1, dt.int64)), b.constant(0, dt.int64))
+        return b.minimum(b.add(self.past, self._numbers(self.length)), last)
+
+    def cached(self, past: Expr | None, new: Expr, extent: Dim) -> Expr:
+        """Keys or values of the past with the new ones of each row behind its own."""
+        if past is None:
+            return new
+        b, place = self.b, self._numbers(extent)
+        at = b.subtract(place, self.past)
+        is_new = b.logical_and(b.greater_equal(at, b.constant(0, dt.int64)), b.less(at, self.own))
+        places = b.where(is_new, b.add(at, b.extent(b.dims_of(past)[2], dt.int64)), place)
+        return b.take(b.concatenate(past, new, axis=2), places, axis=2, batch_dims=1)
+
+    def seen(self, extent: Dim, causal: bool, window: int) -> Expr:
+        """[batch, 1, length, extent]: which places a token sees: up to its own, or all; of a window the last ones."""
+        b, place = self.b, self._numbers(extent)
+        row = b.expand_dims(self.positions, axis=2)
+        found = b.less_equal(place, row) if causal else b.less(place, b.expand_dims(self.total, axis=2))
+        if window >= 0:
+            found = b.logical_and(found, b.greater(place, b.subtract(row, b.constant(window, dt.int64))))
+        return b.expand_dims(found, axis=1)

@@ -1,0 +1,214 @@
+"""Convolutions, pooling and cuttings of images of ONNX Runtime's own domain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from legato.arith.expr import const
+from legato.arith.simplify import simplify
+from legato.base import dtype as dt
+from legato.base.errors import ImportModelError
+from legato.frontend.onnx.activated import activated
+from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.operators import nn, sampling
+from legato.ir.expr import Expr
+from legato.ir.types import Dim
+from legato.ops._rules import sides_of_least
+
+DOMAIN = "com.microsoft"
+
+
+def fused_conv(
+    b: Emitter,
+    x: Expr,
+    weight: Expr,
+    bias: Expr | None = None,
+    added: Expr | None = None,
+    *,
+    activation: str = "",
+    activation_params: tuple[float, ...] = (),
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] = (),
+    group: int = 1,
+    kernel_shape: tuple[int, ...] = (),
+    pads: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+) -> Expr:
+    y = nn.conv(b, x, weight, bias, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape,
+                pads=pads, strides=strides)  # fmt: skip
+    return activated(b, y if added is None else b.add(y, added), activation, activation_params)
+
+
+def _channels_first(b: Emitter, x: Expr) -> Expr:
+    rank = b.rank(x)
+    return b.transpose(x, axes=(0, rank - 1, *range(1, rank - 1)))
+
+
+def _channels_last(b: Emitter, x: Expr) -> Expr:
+    return b.transpose(x, axes=(0, *range(2, b.rank(x)), 1))
+
+
+def _in_channels_first(b: Emitter, x: Expr, make: Callable[[Expr], Expr]) -> Expr:
+    """What `make` gives for an image whose channels are its last dim; so are those of the result."""
+    if b.rank(x) < 3:
+        raise ImportModelError(f"the input is {x.ty}, wanted batch, spatial dims and channels")
+    return _channels_last(b, make(_channels_first(b, x)))
+
+
+def nhwc_conv(
+    b: Emitter,
+    x: Expr,
+    weight: Expr,
+    bias: Expr | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] = (),
+    group: int = 1,
+    kernel_shape: tuple[int, ...] = (),
+    pads: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+) -> Expr:
+    return nhwc_fused_conv(b, x, weight, bias, auto_pad=auto_pad, dilations=dilations, group=group,
+                           kernel_shape=kernel_shape, pads=pads, strides=strides)  # fmt: skip
+
+
+def nhwc_fused_conv(
+    b: Emitter,
+    x: Expr,
+    weight: Expr,
+    bias: Expr | None = None,
+    added: Expr | None = None,
+    *,
+    activation: str = "",
+    activation_params: tuple[float, ...] = (),
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] = (),
+    group: int = 1,
+    kernel_shape: tuple[int, ...] = (),
+    pads: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+) -> Expr:
+    """A convolution of channels last, by a weight of channels first."""
+
+    def convolved(x: Expr) -> Expr:
+        return nn.conv(b, x, weight, bias, auto_pad=auto_pad, dilations=dilations, group=group,
+                       kernel_shape=kernel_shape, pads=pads, strides=strides)  # fmt: skip
+
+    y = _in_channels_first(b, x, convolved)
+    return activated(b, y if added is None else b.add(y, added), activation, activation_params)
+
+
+def nhwc_max_pool(
+    b: Emitter,
+    x: Expr,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: tuple[int, ...] = (),
+    kernel_shape: tuple[int, ...],
+    pads: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+) -> Expr:
+    def pooled(x: Expr) -> Expr:
+        return nn.max_pool(b, x, auto_pad=auto_pad, ceil_mode=ceil_mode, dilations=dilations,
+                           kernel_shape=kernel_shape, pads=pads, strides=strides)[0]  # fmt: skip
+
+    return _in_channels_first(b, x, pooled)
+
+
+def conv_transpose_with_dynamic_pads(
+    b: Emitter,
+    x: Expr,
+    weight: Expr,
+    pads: Expr | None = None,
+    bias: Expr | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] = (),
+    group: int = 1,
+    kernel_shape: tuple[int, ...] = (),
+    output_padding: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+) -> Expr:
+    """The padding is cut off what is made without it."""
+    y = nn.conv_transpose(b, x, weight, bias, auto_pad=auto_pad, dilations=dilations, group=group,
+                          kernel_shape=kernel_shape, output_padding=output_padding, strides=strides)  # fmt: skip
+    rank = b.rank(x) - 2
+    if pads is None:
+        return y
+    cut = b.dims(b.counted(pads, const(2 * rank), "pads"), "pads")
+    if len(cut) != 2 * rank:
+        raise ImportModelError(f"{len(cut)} pads of {rank} spatial dims, wanted two of each")
+    ends = [simplify(d - after) for d, after in zip(b.dims_of(y)[2:], cut[rank:], strict=True)]
+    for first, end in zip(cut[:rank], ends, strict=True):
+        b.require(*sides_of_least(simplify(end - first), const(0)), "the extent that padding leaves")
+    return b.strided_slice(y, begin=cut[:rank], end=tuple(ends), strides=(1,) * rank, axes=tuple(range(2, rank + 2)))
+
+
+def grid_sample(
+    b: Emitter,
+    x: Expr,
+    grid: Expr,
+    *,
+    align_corners: int = 0,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+) -> Expr:
+    return sampling.grid_sample(b, x, grid, align_corners=align_corners, mode=mode, padding_mode=padding_mode)
+
+
+def crop_and_resize(
+    b: Emitter,
+    x: Expr,
+    boxes: Expr,
+    batch_indices: Expr,
+    crop_size: Expr,
+    *,
+    extrapolation_value: float = 0.0,
+    mode: str = "bilinear",
+) -> Expr:
+    """Boxes [y1, x1, y2, x2] of images [n, channels, height, width], from 0 to 1 between the middles of the first and
+    last elements, each resized to `crop_size`; outside of the image all is `extrapolation_value`."""
+    if mode not in ("bilinear", "nearest"):
+        raise ImportModelError(f"mode is {mode!r}, wanted bilinear or nearest")
+    if b.rank(x) != 4 or b.rank(boxes) != 2:
+        raise ImportModelError(f"boxes {boxes.ty} of images {x.ty}")
+    size = b.dims(b.counted(crop_size, const(2), "extents of a crop"), "extents of a crop")
+    b.require(b.dims_of(boxes)[1], const(4), "numbers of a box")
+    b.require(b.dims_of(boxes)[0], b.dims_of(batch_indices)[0], "boxes")
+    y = b.take(b.wide(x), batch_indices, axis=0)
+    inside: Expr | None = None
+    for n, extent in enumerate(size):
+        place = _places(b, b.wide(boxes), n, b.dims_of(x)[2 + n], extent)
+        last = b.subtract(b.extent(b.dims_of(x)[2 + n], b.dtype(place)), b.like(1, place))
+        found = b.logical_and(b.greater_equal(place, b.like(0, place)), b.less_equal(place, last))
+        found = b.expand_dims(found, axis=1 + 1 - n)
+        inside = found if inside is None else b.logical_and(inside, found)
+        y = _read_along(b, y, b.minimum(b.maximum(place, b.like(0, place)), last), 2 + n, mode)
+    assert inside is not None  # there are two dims
+    return b.to(b.where(b.expand_dims(inside, axis=1), y, b.like(extrapolation_value, y)), b.dtype(x))
+
+
+def _places(b: Emitter, boxes: Expr, n: int, extent: Dim, count: Dim) -> Expr:
+    """[boxes, count]: where along dim `n` the elements of a crop are read; a single one in the middle."""
+    dtype = b.dtype(boxes)
+    begin, end = b.columns(boxes, n, n + 1), b.columns(boxes, n + 2, n + 3)
+    last = b.subtract(b.extent(extent, dtype), b.like(1, boxes))
+    steps = b.cast(b.arange(start=const(0), stop=count, step=1, dtype=dt.int64), dtype=dtype)
+    parts = b.subtract(b.extent(count, dtype), b.like(1, boxes))
+    scale = b.divide(b.multiply(b.subtract(end, begin), last), b.maximum(parts, b.like(1, boxes)))
+    spread = b.add(b.multiply(begin, last), b.multiply(steps, scale))
+    middle = b.multiply(b.multiply(b.add(begin, end), b.like(0.5, boxes)), last)
+    return b.where(b.equal(parts, b.like(0, boxes)), middle, spread)
+
+
+def _read_along(b: Emitter, x: Expr, place: Expr, axis: int, mode: str) -> Expr:
+    """`x` [boxes, channels, …] at places [boxes, count] along a dim; between elements by their mean."""
+    first = b.floor(b.add(place, b.like(0.5, place))) if mode == "nearest" else b.floor(place)
+    low = b.take(x, b.cast(first, dtype=dt.int64), axis=axis, batch_dims=1)
+    if mode == "nearest":
+        return low
+    high = b.take(x, b.cast(b.ceil(place), dtype=dt.int64), axis=axis, batch_dims=1)
+    share = b.expand_dims(b.subtract(place, first), axis=1)
+    share = b.expand_dims(share, axis=3) if axis == 2 else b.expand_dims(share, axis=2)
+    return b.add(low, b.multiply(b.subtract(high, low), share))

@@ -1,0 +1,84 @@
+"""ONNX Runtime's own forms of attention by a state, and of the convolution before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from legato.arith.simplify import simplify
+from legato.base.errors import UnsupportedError
+from legato.frontend.onnx.causal import causal_conv
+from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.operators import linear_attention as standard
+from legato.ir.expr import Expr
+from legato.ir.types import Dim
+
+DOMAIN = "com.microsoft"
+
+_WINDOW = "states of several steps (state_window)"
+_HINT = "export the model with state_window=0"
+
+
+def linear_attention(
+    b: Emitter,
+    query: Expr,
+    key: Expr,
+    value: Expr,
+    past_state: Expr | None = None,
+    decay: Expr | None = None,
+    beta: Expr | None = None,
+    *,
+    chunk_size: int = 64,
+    kv_num_heads: int,
+    q_num_heads: int,
+    scale: float = 0.0,
+    state_window: int = 0,
+    update_rule: str = "gated_delta",
+) -> tuple[Expr, Expr]:
+    if state_window:
+        raise UnsupportedError(_WINDOW, hint=_HINT)
+    return standard.linear_attention(b, query, key, value, past_state, decay, beta, kv_num_heads=kv_num_heads,
+                                     q_num_heads=q_num_heads, scale=scale, update_rule=update_rule)  # fmt: skip
+
+
+def causal_conv_with_state(
+    b: Emitter,
+    x: Expr,
+    weight: Expr,
+    bias: Expr | None = None,
+    past_state: Expr | None = None,
+    *,
+    activation: str = "none",
+    channels_last: int = 0,
+    dilation: int = 1,
+    input_channel_offset: int = 0,
+    input_channels: int = 0,
+    ndim: int = 1,
+    state_channels_last: int = -1,
+    state_length: int = 0,
+    state_update_capacity: int = 0,
+    state_window: int = 0,
+) -> tuple[Expr, Expr]:
+    """With `channels_last` of [batch, length, channels…], and so the state."""
+    if state_window:
+        raise UnsupportedError(_WINDOW, hint=_HINT)
+    if ndim != 1:
+        raise UnsupportedError(f"a causal convolution along {ndim} dims: one is possible")
+    if input_channel_offset or input_channels or state_channels_last != -1 or state_length or state_update_capacity:
+        raise UnsupportedError("attributes of CausalConvWithState that ONNX Runtime has for CUDA alone")
+    if not channels_last:
+        return causal_conv(b, x, weight, bias, past_state, activation=activation, dilation=dilation)
+    channels = b.dims_of(x)[2:]
+    past = None if past_state is None else _channels_first(b, past_state)
+    y, state = causal_conv(b, _channels_first(b, x), weight, bias, past, activation=activation, dilation=dilation)
+    return _channels_last(b, y, channels), _channels_last(b, state, channels)
+
+
+def _channels_last(b: Emitter, x: Expr, channels: Sequence[Dim]) -> Expr:
+    x = b.transpose(x, axes=(0, 2, 1))
+    return b.reshape(x, newshape=(*b.dims_of(x)[:2], *channels), allowzero=True)
+
+
+def _channels_first(b: Emitter, x: Expr) -> Expr:
+    n, length, *channels = b.dims_of(x)
+    flat = b.reshape(x, newshape=(n, length, simplify(b.product(channels))), allowzero=True)
+    return b.transpose(flat, axes=(0, 2, 1))

@@ -1,0 +1,149 @@
+"""Positions of tokens in ONNX Runtime's own domain: rotary embeddings, and biases by distance."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from legato.arith.expr import const
+from legato.arith.simplify import simplify
+from legato.base import dtype as dt
+from legato.base.errors import ImportModelError
+from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.heads import heads_of
+from legato.frontend.onnx.rotary import angles_at, heads_by_table, places_from, turned
+from legato.ir.expr import Expr
+
+DOMAIN = "com.microsoft"
+
+
+def rotary_embedding(
+    b: Emitter,
+    x: Expr,
+    position_ids: Expr,
+    cos: Expr,
+    sin: Expr,
+    *,
+    interleaved: int = 0,
+    is_packed_batching: int = 0,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+    scale: float = 1.0,
+) -> Expr:
+    """Pairs of elements of each head, turned by the angle of their position; one position alone is that of the first
+    token. `scale` changes nothing, in ONNX Runtime neither."""
+    heads = heads_by_table(b, x, num_heads, cos, rotary_embedding_dim)
+    positions = position_ids
+    if b.rank(position_ids) < 2:
+        begin = b.reshape(b.single(position_ids, "the first position"), newshape=(1, 1))
+        positions = places_from(b, begin, b.dims_of(heads)[2])
+    tables = [angles_at(b, table, positions) for table in (cos, sin)]
+    y = turned(b, heads, *tables, interleaved=bool(interleaved), count=rotary_embedding_dim)
+    return _like(b, y, x)
+
+
+def _like(b: Emitter, y: Expr, x: Expr) -> Expr:
+    """Heads as `x` has them."""
+    return b.reshape(b.transpose(y, axes=(0, 2, 1, 3)), newshape=b.dims_of(x), allowzero=True) if b.rank(x) == 3 else y
+
+
+def m_rotary_embedding(
+    b: Emitter,
+    x: Expr,
+    position_ids: Expr,
+    cos: Expr,
+    sin: Expr,
+    *,
+    interleaved: int = 0,
+    is_packed_batching: int = 0,
+    mrope_layout: int = 0,
+    mrope_section: tuple[int, ...],
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+    scale: float = 1.0,
+) -> Expr:
+    """The same of tokens with three positions each, [3, batch, length]: which of them a column of the tables is read at
+    `mrope_section` says, as three runs of columns, or of every third."""
+    if len(mrope_section) != 3 or min(mrope_section) < 0 or mrope_layout not in (0, 1):
+        raise ImportModelError(f"mrope_section is {list(mrope_section)} and mrope_layout {mrope_layout}, wanted three "
+                               "numbers, and 0 or 1")  # fmt: skip
+    b.require(b.dims_of(position_ids)[0], const(3), "positions of a token")
+    b.require(b.dims_of(cos)[1], const(sum(mrope_section)), "columns of the tables")
+    which = np.repeat(np.arange(3), mrope_section)
+    if mrope_layout:
+        which = np.zeros(sum(mrope_section), np.int64)
+        for n in (1, 2):
+            which[n : mrope_section[n] * 3 : 3] = n
+    tables = []
+    for table in (cos, sin):
+        each = angles_at(b, table, position_ids)  # [3, batch, length, columns]
+        parts = [b.take(each, b.constant(n, "int64"), axis=0, mode="fast") for n in range(3)]
+        found = parts[0]
+        for n in (1, 2):
+            found = b.where(b.constant(which == n), parts[n], found)
+        tables.append(found)
+    heads = heads_by_table(b, x, num_heads, cos, rotary_embedding_dim)
+    return _like(b, turned(b, heads, *tables, interleaved=bool(interleaved), count=rotary_embedding_dim), x)
+
+
+def gemma_rotary_embedding(b: Emitter, angles: Expr, q: Expr, q_rot: Expr, k: Expr, k_rot: Expr) -> tuple[Expr, Expr]:
+    """Queries and keys times the cosines of angles [batch, length, size], and what they are when turned by a right
+    angle times the sines."""
+    cos, sin = (b.expand_dims(b.to(f(angles), b.dtype(q)), axis=1) for f in (b.cos, b.sin))
+    first = b.add(b.multiply(q, cos), b.multiply(q_rot, sin))
+    return first, b.add(b.multiply(k, cos), b.multiply(k_rot, sin))
+
+
+def relative_position_bias(
+    b: Emitter, table: Expr, query_length: Expr, key_length: Expr, *, is_bidirectional: int = 0, max_distance: int
+) -> Expr:
+    """[1, heads, queries, keys]: rows of the table [buckets, heads] by the distance of a key from a query, of which the
+    larger share buckets, as in T5."""
+    rows, columns = b.dim(query_length, "queries"), b.dim(key_length, "keys")
+    buckets = b.known(b.dims_of(table)[0], "the number of buckets")
+    key = b.arange(start=const(0), stop=columns, step=1, dtype=dt.int64)
+    row = b.expand_dims(b.arange(start=const(0), stop=rows, step=1, dtype=dt.int64), axis=1)
+    behind = b.subtract(key, row)  # how far a key is behind a query
+    zero = b.constant(0, dt.int64)
+    base: Expr = zero
+    if is_bidirectional:
+        buckets //= 2
+        base = b.where(b.greater(behind, zero), b.constant(buckets, dt.int64), zero)
+        distance = b.abs(behind)
+    else:
+        distance = b.maximum(b.negative(behind), zero)
+    exact = buckets // 2
+    near = b.maximum(distance, b.constant(1, dt.int64))
+    steps = b.divide(b.log(b.divide(b.cast(near, dtype=dt.float32), b.constant(float(exact)))),
+                     b.constant(math.log(max_distance / exact)))  # fmt: skip
+    far = b.cast(b.multiply(steps, b.constant(float(buckets - exact))), dtype=dt.int64)
+    far = b.minimum(b.add(far, b.constant(exact, dt.int64)), b.constant(buckets - 1, dt.int64))
+    bucket = b.add(base, b.where(b.less(distance, b.constant(exact, dt.int64)), distance, far))
+    return b.expand_dims(b.transpose(b.take(table, bucket, axis=0), axes=(2, 0, 1)), axis=0)
+
+
+def gated_relative_position_bias(
+    b: Emitter,
+    query: Expr,
+    query_bias: Expr,
+    rel_pos: Expr,
+    weight: Expr,
+    bias: Expr,
+    eco_a: Expr,
+    token_offset: Expr | None = None,
+    *,
+    num_heads: int,
+) -> Expr:
+    """`rel_pos` times a gate of each query, two sigmoids of halves of a product: u · (r · eco_a - 1) + 2."""
+    if token_offset is not None:
+        raise ImportModelError("queries without padding (token_offset): give them with it")
+    heads = heads_of(b, b.add(b.wide(query), b.wide(query_bias)), num_heads)
+    z = b.add(b.matmul(heads, b.wide(weight)), b.wide(bias))
+    extent = b.dims_of(z)[-1]
+    half = simplify(extent // 2)
+    b.require(simplify(half * 2), extent, "two halves")
+    bounds = ((const(0), half), (half, extent))
+    u, r = (b.sigmoid(b.sum(b.columns(z, *bound), axis=(3,), keepdims=True)) for bound in bounds)
+    gate = b.add(b.multiply(u, b.subtract(b.multiply(r, b.wide(eco_a)), b.like(1, r))), b.like(2, r))
+    return b.to(b.multiply(gate, b.wide(rel_pos)), b.dtype(query))
