@@ -201,11 +201,16 @@ def test_check_says_what_a_model_is(call: Any) -> None:
     assert done.code == 0
     assert done.out == (
         "model      model.onnx\n"
-        "operators  2 nodes of ai.onnx 17: 1 MatMul, 1 Relu\n"
+        "operators  2 nodes of ai.onnx 17\n"
         "inputs     x: Tensor[(n, 4), float32]\n"
         "outputs    y: Tensor[(n, 3), float32]\n"
         "weights    12 parameters, 48 B\n"
         "accesses   6 proven, 0 checked, 0 clamped\n"
+        "\n"
+        "domain   operator  opset  nodes  supported\n"
+        "ai.onnx  MatMul       17      1  yes\n"
+        "ai.onnx  Relu         17      1  yes\n"
+        "\n"
         "It can be compiled, to 1 kernel; 0 operators run by their reference.\n"
     )
     data = call("check", "model.onnx", "--json").json
@@ -219,8 +224,13 @@ def test_check_lists_everything_unsupported(call: Any) -> None:
     done = call("check", "model.onnx")
     assert done.code == 1
     assert "It cannot be compiled: 2 reasons\n" in done.out
+    assert "ai.onnx  Frob         17      1  no: no such operator in Legato\n" in done.out
+    assert 'from_onnx(…, custom={"Frob": function})' in done.out
     data = call("check", "model.onnx", "--json").json
     assert [(u["node"], u["operator"]) for u in data["unsupported"]] == [("node0", "Frob"), ("node2", "Nicate")]
+    assert [(u["operator"], u["count"], u["refused"], u["supported"]) for u in data["table"]] == [
+        ("Frob", 1, 1, False), ("Nicate", 1, 1, False), ("MatMul", 1, 0, True), ("Relu", 1, 0, True)
+    ]  # fmt: skip
     refused = call("compile", "model.onnx", "-o", "model.legato")
     assert refused.code == 1
     assert refused.err.startswith("legato: unsupported: model.onnx: 2 nodes cannot be compiled (Frob, Nicate)\n")

@@ -27,7 +27,7 @@ from legato.ir.module import Module
 from legato.ir.op import Op, Sample
 from legato.ir.types import TensorType, TupleType, Type
 
-__all__ = ["Symbols", "sizes_around", "symbols_of"]
+__all__ = ["Symbols", "at_sizes", "sizes_around", "symbols_of"]
 
 Sizes = dict[Var, int]
 
@@ -56,9 +56,15 @@ class Symbols:
         sizes = {v: size for v, size in self.sizes.items() if v not in own}
         return replace(self, attrs=_at(self.attrs, self.sizes), sizes=sizes, numbers=())
 
+    def without_extents(self) -> Symbols:
+        """The same with the extents of its arguments as they are."""
+        own = {v for n in self.numbers for v in variables(n)}
+        sizes = {v: size for v, size in self.sizes.items() if v in own}
+        return replace(self, types=tuple(at_sizes(t, self.sizes) for t in self.types), sizes=sizes)
+
     def at(self, sizes: Mapping[Var, int]) -> tuple[Op, tuple[Type, ...], Any]:
         """The operator, types and attributes with literals for the dims."""
-        return self.op, tuple(_at_type(t, sizes) for t in self.types), _at(self.attrs, sizes)
+        return self.op, tuple(at_sizes(t, sizes) for t in self.types), _at(self.attrs, sizes)
 
 
 def _at(value: Any, sizes: Mapping[Var, int]) -> Any:
@@ -71,10 +77,15 @@ def _at(value: Any, sizes: Mapping[Var, int]) -> Any:
     return value
 
 
-def _at_type(ty: Type, sizes: Mapping[Var, int]) -> Type:
+def at_sizes(ty: Type, sizes: Mapping[Var, int]) -> Type:
+    """A type with literals for the dims that have sizes; one that the operator made stays."""
     if isinstance(ty, TensorType):
-        return TensorType(tuple(const(int(value_of(d, sizes))) for d in ty.shape), ty.dtype)
-    return ty.with_children(tuple(_at_type(k, sizes) for k in ty.children()))
+        return TensorType(tuple(_const(d, sizes) for d in ty.shape), ty.dtype)
+    return ty.with_children(tuple(at_sizes(k, sizes) for k in ty.children()))
+
+
+def _const(dim: Expr, sizes: Mapping[Var, int]) -> Expr:
+    return const(int(value_of(dim, sizes))) if all(v in sizes for v in variables(dim)) else dim
 
 
 def symbols_of(op: Op, values: list[Any], sample: Sample) -> Symbols:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from legato.interp import evaluate_op
+from legato.base.errors import TypeCheckError, UnsupportedError
+from legato.infer.builder import Builder
+from legato.interp import evaluate, evaluate_op
 from legato.ir.attrs import make_attrs
+from legato.ir.expr import Call, Function
+from legato.ir.module import Module
 from legato.ir.op import Op, Sample
+from legato.ir.visit import nodes
 from legato.ops import table
+from legato.transform.expand_calls import ExpandCalls
+from tests.ops.test_ops import type_of
 
 STATES = {"nn.gru_scan", "nn.lstm_scan", "nn.rnn_scan"}  # their states are rounded in every step
 HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
@@ -36,7 +44,10 @@ def widened(value: Any, half: np.dtype[Any]) -> Any:
     return value.astype(np.float64) if value.dtype == half else value
 
 
-def values(op: Op, sample: Sample, half: np.dtype[Any], scale: float) -> list[tuple[Any, Any]]:
+Run = Callable[[Op, list[Any], Any], Any]
+
+
+def values(op: Op, sample: Sample, half: np.dtype[Any], scale: float, run: Run) -> list[tuple[Any, Any]]:
     """What the operator gives, and what it gives in float64; nothing where it does not take such operands."""
     rng = np.random.default_rng(0)
     args = [argument(a, half, scale, rng) for a in sample.args]
@@ -45,22 +56,42 @@ def values(op: Op, sample: Sample, half: np.dtype[Any], scale: float) -> list[tu
         args = [*args[:fixed], tuple(args[fixed:])]
     attrs = None if op.attrs is None else make_attrs(op, sample.attrs)
     try:
-        found, wanted = evaluate_op(op, args, attrs), evaluate_op(op, [widened(a, half) for a in args], attrs)
-    except (TypeError, ValueError, KeyError):
+        found, wanted = run(op, args, attrs), evaluate_op(op, [widened(a, half) for a in args], attrs)
+    except (TypeError, ValueError, KeyError, TypeCheckError, UnsupportedError):
         return []
     pairs = zip(*(v if isinstance(v, tuple) else (v,) for v in (found, wanted)), strict=True)
     return [(got, want) for got, want in pairs if isinstance(got, np.ndarray) and got.dtype == half]
 
 
-@pytest.mark.parametrize("name", NAMES)
-@np.errstate(all="ignore")
-def test_steps_are_wide(name: str) -> None:
-    op = table()[name]
+def expanded(op: Op, args: list[Any], attrs: Any) -> Any:
+    """What the operators give that a call is made of."""
+    b = Builder()
+    params = [b.var(f"x{n}", type_of(a)) for n, a in enumerate(args)]
+    module = ExpandCalls()(Module.from_expr(Function(tuple(params), b.call_op(op, params, attrs))))
+    main = module["main"]
+    assert not any(isinstance(node, Call) and node.op is op for node in nodes(main))
+    return evaluate(module, args)
+
+
+def check(op: Op, run: Run) -> None:
+    """Each result is what is computed exactly, rounded once."""
     for dtype, half in HALVES.items():
         for sample in op.samples:
             for scale in (1.0, 300.0, 3e-3):
-                for got, want in values(op, sample, half, scale):
+                for got, want in values(op, sample, half, scale, run):
                     holds = np.isfinite(want) & np.isfinite(want.astype(half).astype(np.float64))
                     error = np.abs(got.astype(np.float64) - want)[holds]
                     bound = ERRORS[dtype] * np.abs(want[holds]) + 2.0**-21 * max(1, np.abs(want[holds]).max(initial=0))
                     assert (error <= bound).all(), f"{dtype}, {scale}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@np.errstate(all="ignore")
+def test_steps_are_wide(name: str) -> None:
+    check(table()[name], evaluate_op)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if table()[name].expand])
+@np.errstate(all="ignore")
+def test_steps_of_compositions_are_wide(name: str) -> None:
+    check(table()[name], expanded)

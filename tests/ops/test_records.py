@@ -1,13 +1,21 @@
-"""A rule that holds for a literal holds for a symbol: every operator over every sample, its numbers written as dims.
+"""One generic test of every operator's record: over every sample, its numbers written as dims.
 
-The program with dims is made once and run for the sample's own numbers, and for 0, 1, negative and too large ones:
-interpreter and compiled program give what the operator gives for literals, or refuse what it refuses, with an error of
-their own.
+A rule that holds for a literal holds for a symbol. The program with dims is made once and run for the sample's own
+numbers, and for 0, 1, negative and too large ones: interpreter, compiled program, gradient and what its text means give
+what the operator gives for literals, or refuse what it refuses, with a RunError. Floats that are none, and infinite
+ones, compiled: as the reference has them.
+
+The default run tries a part of the samples, the same in every run; `make fuzz-records` all, with every access to memory
+tested, and for three levels of instructions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,21 +23,35 @@ import pytest
 
 import legato
 from legato.arith.evaluate import evaluate as value_of
-from legato.base.errors import CompileError, InternalError, RunError
+from legato.autodiff import vjp
+from legato.autodiff.program import main_of
+from legato.base import dtype as dt
+from legato.base.errors import CompileError, InternalError, RunError, TypeCheckError, UnsupportedError
 from legato.infer.builder import Builder
+from legato.infer.infer import infer
 from legato.interp import evaluate, evaluate_op
+from legato.ir.attrs import make_attrs
+from legato.ir.equal import alpha_equal
+from legato.ir.expr import Function
+from legato.ir.module import Module
 from legato.ir.op import Op, Sample
 from legato.ir.types import TensorType, TupleType, Type
-from legato.runtime.executable import Executable
-from tests.ops.symbols import Sizes, Symbols, sizes_around, symbols_of
-from tests.ops.test_ops import OPS, arguments, assert_close, leaves
+from legato.ops import table
+from legato.transform._gradient.cotangents import is_continuous
+from tests.ops.symbols import Sizes, Symbols, at_sizes, sizes_around, symbols_of
+from tests.ops.test_ops import OPS, arguments, assert_close, call, fits, leaves, leaves_of_type, type_of
 
 LARGE = 50
-# What decides the rank, or the number of results, is no dim.
-RANKS = {"gather_nd", "gather_nd_grad", "nn.linear_scan", "scatter_nd", "squeeze",
-         *(op.name for op in OPS if op.name.startswith("dyn."))}  # fmt: skip
-# A size is no code: 0 and numbers below mean something else in `newshape`, as literals.
-CODES = {"reshape"}
+RESHAPE = table()["reshape"]  # a literal below 1 is a code in its new shape, a dim an extent
+ALL = bool(os.environ.get("LEGATO_FUZZ"))
+
+
+Outcome = tuple[Any, str | None]  # what a run gives, and what its refusal says
+
+
+def chosen(op: Op, number: int, share: int) -> bool:
+    """Whether a sample is one of the part that the default run tries: one of `share`."""
+    return ALL or zlib.crc32(f"{op.name} {number}".encode()) % share == 0
 
 
 def resized(value: Any, ty: Type, sizes: Sizes) -> Any:
@@ -43,28 +65,32 @@ def resized(value: Any, ty: Type, sizes: Sizes) -> Any:
     return np.resize(value, shape).astype(value.dtype) if value.size else np.zeros(shape, value.dtype)
 
 
-def outcome(run: Callable[[], Any]) -> tuple[Any, str | None]:
-    """The results, or what the refusal says; anything but a typed error is a failure of the test."""
+def outcome(run: Callable[[], Any], refusals: tuple[type[Exception], ...] = (RunError, CompileError)) -> Outcome:
+    """The results, or what the refusal says; any other error is a failure of the test."""
     try:
         with np.errstate(all="ignore"):
             return run(), None
     except InternalError:
         raise
-    except (RunError, CompileError) as error:
+    except refusals as error:
         return None, str(error)
 
 
 def literally(symbols: Symbols, args: list[Any], sizes: Sizes) -> Any:
     """What the operator gives for literals; it is typed first."""
     op, types, attrs = symbols.at(sizes)
+    if op is RESHAPE and symbols.numbers:
+        if min(attrs.newshape, default=0) < 0:
+            raise RunError("an extent below 0")
+        attrs = replace(attrs, allowzero=True)
     b = Builder()
     b.call_op(op, [b.var(f"x{n}", t) for n, t in enumerate(types)], attrs)
     return evaluate_op(op, args, attrs)
 
 
-def check(sample: Sample, run: Callable[[], Any], expected: tuple[Any, str | None]) -> None:
-    """The program gives what literals give, or refuses where they are refused."""
-    got, refusal = outcome(run)
+def check(sample: Sample, run: Callable[[], Any], expected: Outcome) -> None:
+    """The program gives what literals give, or refuses when it runs where they are refused."""
+    got, refusal = outcome(run, (RunError,))
     wanted, fault = expected
     if refusal is not None:
         assert fault is not None, f"refused: {refusal}"
@@ -74,42 +100,151 @@ def check(sample: Sample, run: Callable[[], Any], expected: tuple[Any, str | Non
         assert_close(np.asarray(x), np.asarray(y), sample)
 
 
-def try_all(op: Op, sample: Sample, compiled: bool) -> None:
-    """The sample as a program with dims, at all sizes."""
-    values = arguments(op, sample)
+def with_dims(op: Op, values: list[Any], sample: Sample) -> tuple[Symbols, Module] | None:
+    """The sample with dims for all numbers and its program. Where extents decide a rank, or how many results there
+    are, they stay as they are; None where there is no dim then."""
     symbols = symbols_of(op, values, sample)
-    if op.name in CODES:
+    if op is RESHAPE and min(map(int, sample.attrs["newshape"]), default=1) < 1:
         symbols = symbols.without_numbers()
-    if not symbols.sizes:
-        return
-    module, refusal = outcome(symbols.module)
-    if refusal is not None and op.name in RANKS:
-        return
-    assert refusal is None
-    exe: Executable | None = legato.compile(module) if compiled else None
+    refusal = None
+    for part in (symbols, symbols.without_extents()):
+        if not part.sizes:
+            return None
+        module, refusal = outcome(part.module, (TypeCheckError,))
+        if refusal is None:
+            return part, module
+    raise AssertionError(refusal)
+
+
+Trial = tuple[Sizes, list[Any], Outcome]
+
+
+def trials(symbols: Symbols, values: list[Any]) -> Iterator[Trial]:
+    """All sizes, with the arguments of the program with dims, and what literals give."""
     for sizes in sizes_around(symbols, LARGE):
         args = [resized(v, t, sizes) for v, t in zip(values, symbols.types, strict=True)]
         witness = np.zeros([sizes[v] for v in symbols.sizes], np.bool_)
-        expected = outcome(lambda args=args, sizes=sizes: literally(symbols, args, sizes))  # type: ignore[misc]
-        check(sample, lambda w=witness, args=args: evaluate(module, [w, *args]), expected)  # type: ignore[misc]
-        if exe is not None:
-            flat = [x for a in args for x in leaves(a)]
-            check(sample, lambda w=witness, flat=flat: exe(w, *flat), expected)  # type: ignore[misc]
+        yield sizes, [witness, *args], outcome(partial(literally, symbols, args, sizes))
+
+
+def flat(args: list[Any]) -> list[Any]:
+    """Arguments as compiled programs take them."""
+    return [x for a in args for x in leaves(a)]
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_interpreted(op: Op) -> None:
+    """Type, text and result."""
     for sample in op.samples:
-        try_all(op, sample, compiled=False)
+        values = arguments(op, sample)
+        if (made := with_dims(op, values, sample)) is None:
+            continue
+        symbols, module = made
+        assert alpha_equal(infer(legato.parse(str(infer(module)))), infer(module))
+        ty = main_of(module).body.ty
+        assert ty is not None
+        for sizes, args, expected in trials(symbols, values):
+            check(sample, partial(evaluate, module, args), expected)
+            if expected[1] is None:
+                assert all(map(fits, leaves_of_type(at_sizes(ty, sizes)), leaves(expected[0])))
 
 
-@pytest.mark.parametrize("op", [op for op in OPS if op.compute], ids=lambda op: op.name)
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_compiled(op: Op) -> None:
-    """One sample of each operator, and a second one where its attributes take dims."""
-    symbolic = [s for s in op.samples if symbols_of(op, arguments(op, s), s).sizes]
-    takes = [s for s in symbolic if symbols_of(op, arguments(op, s), s).numbers]
-    for sample in takes[:2] or symbolic[:1]:
-        try_all(op, sample, compiled=True)
+    for n, sample in enumerate(op.samples):
+        values = arguments(op, sample)
+        if not chosen(op, n, 8) or (made := with_dims(op, values, sample)) is None:
+            continue
+        symbols, module = made
+        exe = legato.compile(module)
+        for _, args, expected in trials(symbols, values):
+            check(sample, partial(exe, *flat(args)), expected)
+
+
+def has_floats(values: list[Any], result: Any) -> bool:
+    """Whether there is a float to differentiate, and one to differentiate by."""
+    return is_continuous(type_of(result)) and any(is_continuous(type_of(v)) for v in values)
+
+
+def cotangent(value: Any) -> Any:
+    """Some cotangent of a value."""
+    if isinstance(value, tuple):
+        return tuple(map(cotangent, value))
+    wave = np.cos(np.arange(value.size)).reshape(value.shape)
+    return wave.astype(value.dtype) if dt.dtype(value.dtype).is_float else value
+
+
+def with_literals(symbols: Symbols, sizes: Sizes) -> Module:
+    """The program for literals, with the witness that the one with dims has."""
+    _, types, attrs = symbols.at(sizes)
+    return replace(symbols, types=types, attrs=attrs, sizes=sizes).module()
+
+
+def try_gradients(op: Op, sample: Sample, compiled: bool) -> None:
+    """The gradient of the program with dims is that of the program with literals, at all sizes."""
+    values, sums = arguments(op, sample), replace(sample, exact=False)
+    made = with_dims(op, values, sample)
+    with np.errstate(all="ignore"):
+        if made is None or not has_floats(values, evaluate_op(op, values, make_attrs(op, sample.attrs))):
+            return
+    symbols, module = made
+    gradient, refusal = outcome(partial(vjp, module), (UnsupportedError,))
+    exe = legato.compile(gradient) if compiled and refusal is None else None
+    for sizes, args, (value, fault) in trials(symbols, values):
+        if fault is not None:
+            continue
+        args.append(cotangent(value))
+        wanted = outcome(lambda s=sizes, a=args: evaluate(vjp(with_literals(symbols, s)), a))  # type: ignore[misc]
+        assert refusal is None or wanted[1] is not None, refusal
+        if exe is not None:
+            check(sums, partial(exe, *flat(args)), wanted)
+        elif refusal is None:
+            check(sums, partial(evaluate, gradient, args), wanted)
+
+
+DIFFERENTIABLE = [op for op in OPS if op.grad or op.expand]
+
+
+@pytest.mark.parametrize("op", DIFFERENTIABLE, ids=lambda op: op.name)
+def test_gradients(op: Op) -> None:
+    for n, sample in enumerate(op.samples):
+        if chosen(op, n, 8):
+            try_gradients(op, sample, compiled=False)
+
+
+@pytest.mark.parametrize("op", DIFFERENTIABLE, ids=lambda op: op.name)
+def test_compiled_gradients(op: Op) -> None:
+    for n, sample in enumerate(op.samples):
+        if chosen(op, n, 64):
+            try_gradients(op, sample, compiled=True)
+
+
+SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0)
+
+
+def special(value: Any, rng: np.random.Generator) -> Any:
+    """`value` with floats that are none, and infinite ones, in a third of the places."""
+    if isinstance(value, tuple):
+        return tuple(special(v, rng) for v in value)
+    if not dt.dtype(value.dtype).is_float:
+        return value
+    return np.where(rng.random(value.shape) < 0.3, rng.choice(SPECIAL, value.shape), value).astype(value.dtype)
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_no_numbers_and_infinite_ones(op: Op) -> None:
+    for n, sample in enumerate(op.samples):
+        values = arguments(op, sample)
+        if not chosen(op, n, 8) or not any(is_continuous(type_of(v)) for v in values):
+            continue
+        rng = np.random.default_rng(n)
+        values = [special(v, rng) for v in values]
+        params, node = call(op, values, sample)
+        module = Module.from_expr(Function(tuple(params), node))
+        exe = legato.compile(module, precision="exact")
+        check(
+            sample, partial(exe, *flat(values)), outcome(partial(evaluate_op, op, values, make_attrs(op, sample.attrs)))
+        )
 
 
 def test_elements_that_there_are_none_of_become_as_many() -> None:

@@ -9,6 +9,7 @@ import argparse
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from legato.base.errors import ImportModelError, UnsupportedError
@@ -17,6 +18,7 @@ from legato.cli import _arguments
 from legato.cli._answer import NO, YES, Answer, Tell, counted, rows, size
 
 if TYPE_CHECKING:
+    from legato.frontend.onnx.census import Use
     from legato.ir.module import Module
 
 __all__ = ["add_arguments", "run"]
@@ -51,6 +53,7 @@ def _digest(path: Path) -> str:
 
 def _onnx(args: argparse.Namespace) -> dict[str, Any]:
     from legato.frontend.onnx import check
+    from legato.frontend.onnx.report import way_out
 
     report = check(args.model, shapes=_arguments.shapes(args), constants=_arguments.constants(args))
     return {
@@ -61,12 +64,26 @@ def _onnx(args: argparse.Namespace) -> dict[str, Any]:
         "outputs": {name: None if ty is None else str(ty) for name, ty in report.outputs.items()},
         "nodes": report.nodes,
         "operators": dict(sorted(report.operators.items(), key=lambda item: (-item[1], item[0]))),
+        "table": [_row(use) for use in report.table],
         "parameters": report.parameters,
         "weight_bytes": report.bytes,
+        "help": way_out(report.unsupported),
         "unsupported": [
             {"node": u.node, "operator": u.operator, "domain": u.domain, "opset": u.opset, "reason": u.reason}
             for u in report.unsupported
         ],
+    }
+
+
+def _row(use: Use) -> dict[str, Any]:
+    return {
+        "domain": use.domain or "ai.onnx",
+        "operator": use.operator,
+        "opset": use.opset,
+        "count": use.count,
+        "supported": use.is_supported,
+        "refused": use.refused,
+        "reasons": list(use.reasons),
     }
 
 
@@ -147,7 +164,7 @@ def _text(data: dict[str, Any]) -> str:
     table = [("model", data["model"])]
     if "nodes" in data:
         opsets = ", ".join(f"{domain} {version}" for domain, version in data["opsets"].items())
-        table += [("operators", f"{data['nodes']} nodes of {opsets}: {_counts(data['operators'])}")]
+        table += [("operators", f"{data['nodes']} nodes of {opsets}")]
     table += [("inputs" if not n else "", f"{k}: {v}") for n, (k, v) in enumerate(data.get("inputs", {}).items())]
     outputs = data.get("outputs", {}).items()
     table += [("outputs" if not n else "", f"{k}: {v or 'unknown'}") for n, (k, v) in enumerate(outputs)]
@@ -161,13 +178,28 @@ def _text(data: dict[str, Any]) -> str:
     table += [("never reached" if not n else "", f"clause {text}") for n, text in enumerate(dead)]
     programs = [f"@{p['program']}: {p['reason']}" for p in data.get("as_written", ())]
     table += [("as written" if not n else "", text) for n, text in enumerate(programs)]
-    return "\n".join([rows(table), *_verdict(data)])
+    return "\n".join([rows(table), *_operators(data.get("table", ())), *_verdict(data)])
 
 
-def _counts(operators: dict[str, int], shown: int = 8) -> str:
-    parts = [f"{count} {name}" for name, count in list(operators.items())[:shown]]
-    rest = len(operators) - shown
-    return ", ".join(parts) + (f" and {rest} kinds more" if rest > 0 else "")
+def _operators(table: Sequence[dict[str, Any]]) -> list[str]:
+    """The operators, a line each: those that are refused first, with the reasons, then what there is most of."""
+    if not table:
+        return []
+    lines = [("domain", "operator", "opset", "nodes", "supported")]
+    lines += [(u["domain"], u["operator"], str(u["opset"] or "-"), str(u["count"]), _supported(u)) for u in table]
+    return ["", rows(lines, right=(2, 3)), ""]
+
+
+def _supported(use: dict[str, Any]) -> str:
+    if use["supported"]:
+        return "yes"
+    first, *rest = map(str, use["reasons"])
+    more = f", and {counted(len(rest), 'reason')} more" if rest else ""
+    return (
+        ("no: " if use["refused"] >= use["count"] else f"not {use['refused']} of them: ")
+        + shorten(first, 90, placeholder=" …")
+        + more
+    )
 
 
 def _verdict(data: dict[str, Any]) -> list[str]:
@@ -181,4 +213,7 @@ def _verdict(data: dict[str, Any]) -> list[str]:
         "  " + (f"{u['node']}: {u['domain'] or 'ai.onnx'}.{u['operator']}: {u['reason']}" if u["node"] else u["reason"])
         for u in data["unsupported"]
     ]
-    return [f"It cannot be compiled: {counted(len(lines), 'reason')}", *lines]
+    lines.insert(0, f"It cannot be compiled: {counted(len(lines), 'reason')}")
+    if data.get("table"):
+        lines.append("Nodes behind what is refused are checked for their operators and attributes only.")
+    return [*lines, *([f"hint: {data['help']}"] if data.get("help") else [])]

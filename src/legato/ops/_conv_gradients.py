@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from legato.arith.expr import const
-from legato.arith.prove import prove_equal
+from legato.arith.expr import const, ge
+from legato.arith.prove import prove, prove_equal
 from legato.arith.simplify import simplify
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Expr
@@ -32,24 +32,30 @@ def conv_gradient(b: Builder, call: Call, dy: Expr) -> list[Contribution]:
 
 
 def conv_transpose_gradient(b: Builder, call: Call, dy: Expr) -> list[Contribution]:
-    """The rule of a transposed convolution: of the convolution whose data `dy` is and whose result the data is.
-
-    Without any elements in the data there need not be room for a window of that convolution.
-    """
+    """The rule of a transposed convolution: of the convolution whose data `dy` is and whose result the data is."""
     data, weight = call.args
     if any(known_int(n) == 0 for n in shape_of(data)):
         return [b.zeros_like(data), b.zeros_like(weight)]
-    a = _Turned(call.attrs)
+    a = _Turned(call.attrs, data)
     return [of_convolution(b, a, dy, weight, data), weight_gradient(b, a, data, dy, weight)]
 
 
 class _Turned:
-    """The attributes of the convolution of which a transposed one is the gradient."""
+    """The attributes of the convolution of which a transposed one of `data` is the gradient.
 
-    def __init__(self, a: Any) -> None:
-        self.strides, self.padding, self.dilation, self.groups = a.strides, a.padding, a.dilation, a.groups
+    Without any elements in the data there need not be room for a window of that convolution: where that may be when the
+    program runs, there is more padding behind.
+    """
+
+    def __init__(self, a: Any, data: Expr) -> None:
+        self.strides, self.dilation, self.groups = a.strides, a.dilation, a.groups
         self.data_layout, self.grad_layout = a.out_layout or a.data_layout, a.data_layout
         self.kernel_layout = a.kernel_layout.translate(_TURNED)
+        rank = window_rank(a.data_layout)
+        along = zip(_order(a.data_layout, "NC").extents(shape_of(data))[2:], spread(a.strides, rank), strict=True)
+        room = [0 if prove(ge(n, const(1))) else stride for n, stride in along]
+        befores, afters = zip(*pads(a.padding, rank), strict=True)
+        self.padding = (*befores, *(after + more for after, more in zip(afters, room, strict=True)))
 
 
 def _grad_layout(a: Any) -> str:
@@ -80,8 +86,10 @@ def data_gradient(b: Builder, a: Any, grad: Expr, weight: Expr, like: Expr) -> E
     counts = list(zip(along, outs, strict=True))
     left, padding, finish = [_left(w, m) for w, m in counts], a.padding, _cut
     if None in left and not all(prove_equal(w.count, m) for w, m in counts):
-        # Any number of elements may be behind the windows, of those too that padding stands behind when all fit.
-        left, padding, finish = [0] * rank, (*(w.before for w in along), *(0 for _ in along)), _lengthened
+        # Any number of elements may be behind the windows, of those too that padding stands behind when all fit; and
+        # there may be no window, of which the result would have fewer elements than none.
+        left = [w.stride - 1 + w.before for w in along]
+        padding, finish = (*(w.before for w in along), *(0 for _ in along)), _lengthened
     extra = tuple(w.stride - 1 if n is None else n for n, w in zip(left, along, strict=True))
     transposed = b.op(f"nn.conv{rank}d_transpose")
     x = transposed(grad, weight, **{**_common(a), "padding": padding}, output_padding=extra,

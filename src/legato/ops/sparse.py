@@ -59,8 +59,9 @@ def _reference(indices: Array, values: Array, default: Array, a: SparseToDenseAt
 
 def _expand(b: Builder, indices: Expr, values: Expr, default: Expr, a: SparseToDenseAttrs) -> Expr:
     assert isinstance(indices.ty, TensorType)
-    rank, count = indices.ty.rank, indices.ty.shape[0] if indices.ty.rank else const(1)
-    places = b.transpose(indices, axes=(1, 0)) if rank == 2 else b.reshape(indices, newshape=(1, count), allowzero=True)
+    count = indices.ty.shape[0] if indices.ty.rank else const(1)
+    rows = b.reshape(indices, newshape=(count, len(a.output_shape)), allowzero=True)
+    places = b.transpose(rows, axes=(1, 0))
     updates = b.broadcast_to(values, shape=(count,))
     return b.scatter_nd(b.full(default, shape=a.output_shape), places, updates)
 

@@ -43,7 +43,8 @@ def test_everything_unsupported_at_once() -> None:
         "  Op_2 (Twist): their.domain.Twist of operator set 3: no such operator in Legato\n"
         "  norm: ai.onnx.BatchNormalization of operator set 17: its output number 2\n"
         "  after the first: ai.onnx.Spin of operator set 17: no such operator in Legato\n"
-        "  fine: ai.onnx.Relu of operator set 17: attribute angle"
+        "  fine: ai.onnx.Relu of operator set 17: attribute angle\n"
+        '  hint: a converter of your own for an operator: from_onnx(…, custom={"QLinearMatMul": function})'
     )
 
 

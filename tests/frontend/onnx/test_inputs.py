@@ -67,9 +67,9 @@ def test_ranges() -> None:
 
 def test_inputs_without_a_rank() -> None:
     proto = model([helper.make_node("Neg", ["x"], ["y"])], [value("x", None)])
-    with pytest.raises(ImportModelError) as caught:
+    with pytest.raises(UnsupportedError) as caught:
         from_onnx(proto)
-    assert str(caught.value) == "import error: input 'x' has no shape\n  hint: give one: shapes={'x': (1, 'n', …)}"
+    assert caught.value.details == ("input 'x' has no shape (give one: shapes={'x': (1, 'n', …)})",)
     x = np.ones((2, 3), np.float32)
     np.testing.assert_array_equal(legato_outputs(proto, {"x": x}, shapes={"x": (2, "n")})[0], -x)
 
@@ -104,17 +104,23 @@ def test_what_is_not_a_tensor() -> None:
 
 def test_inputs_that_are_not_supported_hide_no_other_faults() -> None:
     text = helper.make_tensor_value_info("t", onnx.TensorProto.STRING, [2])
+    shapeless = value("r", None)
     nodes = [
         helper.make_node("StringNormalizer", ["t"], ["s"], name="words"),
         helper.make_node("Nonsense", ["x"], ["u"], name="few"),
         helper.make_node("Neg", ["x"], ["n"]),
+        helper.make_node("Neg", ["r"], ["m"]),
     ]
-    report = check(model(nodes, [text, value("x", ("n",))], ["s", "u", "n"]))
+    report = check(model(nodes, [text, shapeless, value("x", ("n",))], ["s", "u", "n", "m"]))
     assert list(map(str, report.unsupported)) == [
         "input 't': element type STRING",
+        "input 'r' has no shape (give one: shapes={'r': (1, 'n', …)})",
         "words: ai.onnx.StringNormalizer of operator set 17: strings are not supported",
         "few: ai.onnx.Nonsense of operator set 17: no such operator in Legato",
     ]
+    assert [(use.operator, use.count, use.is_supported) for use in report.table] == [
+        ("DynamicQuantizeLinear", 1, False), ("StringNormalizer", 1, False), ("Neg", 2, True)
+    ]  # fmt: skip
     assert list(report.inputs) == ["x"]
     assert str(report.outputs["n"]) == "Tensor[(n,), float32]"
 

@@ -21,10 +21,11 @@ from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedErro
 from legato.base.span import Span
 from legato.base.spelling import option
 from legato.frontend.onnx.bodies import Node
+from legato.frontend.onnx.census import by_operator, census, domain_of
 from legato.frontend.onnx.control import CONTROL
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, FunctionKey, Unknown, Value, spread
-from legato.frontend.onnx.graph import Step, reads, schedule, subgraphs
+from legato.frontend.onnx.graph import Step, reads, schedule
 from legato.frontend.onnx.inputs import (
     Constants,
     Dims,
@@ -86,15 +87,16 @@ class Importer:
         self, source: Source, shapes: Shapes | None, custom: Custom | None, constants: Constants | None = None
     ) -> None:
         self.source, self.graph = source, source.model.graph
-        operators = self._operators()
-        if sum(operators.values()) > MAX_NODES:
-            raise ImportModelError(f"{source.name}: {sum(operators.values())} nodes; at most {MAX_NODES} are accepted")
+        self._census = census(source.model, source.opsets)
+        if (nodes := self._census.total()) > MAX_NODES:
+            raise ImportModelError(f"{source.name}: {nodes} nodes; at most {MAX_NODES} are accepted")
+        operators = {operator for domain, operator, _ in self._census if not domain}
         self._lists = any(_is_container(v.type) for v in self.graph.input) or not CONTAINERS.isdisjoint(operators)
         self.b = Emitter(types=library().types.values() if self._lists else ())
         self.unsupported: list[Unsupported] = []
         self._faults: list[tuple[TypeCheckError, Unsupported]] = []
         self._custom = {_operator_key(name): function for name, function in (custom or {}).items()}
-        self._functions = {(_domain(f.domain), f.name, f.overload): f for f in source.model.functions}
+        self._functions = {(domain_of(f.domain), f.name, f.overload): f for f in source.model.functions}
         self._schedules: dict[tuple[FunctionKey, tuple[str, ...]], tuple[Step, ...]] = {}
         self._initializers = self._find_initializers()
         self._count = 0
@@ -190,6 +192,7 @@ class Importer:
         self.run()
         model = self.source.model
         weights = list(self.graph.initializer)
+        unsupported = (*self.unsupported, *(listed for _, listed in self._faults))
         return Report(
             name=self.source.name,
             inputs={name: ty for name, ty in self._input_types.items() if name not in self._constants},
@@ -197,22 +200,19 @@ class Importer:
             ir_version=model.ir_version,
             opsets=dict(self.source.opsets),
             producer=f"{model.producer_name} {model.producer_version}".strip(),
-            nodes=sum(self._operators().values()),
+            nodes=self._census.total(),
             operators=self._operators(),
             parameters=sum(element_count(t.dims, f"initializer {t.name!r}") for t in weights),
             bytes=sum(stored_bytes(t, self.source.weights.get(n)) for n, t in enumerate(weights)),
-            unsupported=(*self.unsupported, *(listed for _, listed in self._faults)),
+            unsupported=unsupported,
+            table=by_operator(self._census, unsupported),
         )
 
     def _operators(self) -> Counter[str]:
-        """How many nodes there are of each operator, those in subgraphs and local functions included."""
+        """How many nodes there are of each operator, those of other domains as "domain::Operator"."""
         found: Counter[str] = Counter()
-        nodes = [*self.graph.node, *(n for f in self.source.model.functions for n in f.node)]
-        while nodes:
-            node = nodes.pop()
-            domain = _domain(node.domain)
-            found[f"{domain}::{node.op_type}" if domain else node.op_type] += 1
-            nodes += [inner for graph in subgraphs(node) for inner in graph.node]
+        for (domain, operator, _), count in sorted(self._census.items()):
+            found[f"{domain}::{operator}" if domain else operator] += count
         return Counter(dict(sorted(found.items())))
 
     # ------------------------------------------------------------------ frames
@@ -265,7 +265,7 @@ class Importer:
 
     def _step(self, frame: Frame, step: Step) -> tuple[Frame, _Waiting] | None:
         """Converts one node, or gives the frame of a body that it needs first, with what then goes on."""
-        node, domain = step.node, _domain(step.node.domain)
+        node, domain = step.node, domain_of(step.node.domain)
         key = (domain, node.op_type, node.overload)
         bodies: Bodies | None = None
         if (domain, node.op_type) not in self._custom:
@@ -296,7 +296,7 @@ class Importer:
 
     def _guarded(self, frame: Frame, step: Step, work: Callable[[], None]) -> None:
         """Does `work` for a node. What cannot be converted is listed, and its outputs are unknown."""
-        node, name, domain = step.node, frame.prefix + str(step), _domain(step.node.domain)
+        node, name, domain = step.node, frame.prefix + str(step), domain_of(step.node.domain)
         opset, before = frame.opsets.get(domain, 0), self.b.dims_here()
         with self.b.at(Span(name)):
             try:
@@ -330,7 +330,7 @@ class Importer:
     # ------------------------------------------------------------------ one node
 
     def _convert(self, frame: Frame, node: NodeProto, opset: int) -> None:
-        domain = _domain(node.domain)
+        domain = domain_of(node.domain)
         converter = self._custom.get((domain, node.op_type)) or find(domain, node.op_type, opset)
         assert converter is not None  # else a function stands for it
         schema = signature(converter)
@@ -366,7 +366,7 @@ class Importer:
             value = values[n] if n < len(values) else None
             if value is None:
                 reason = f"its output number {n + 1}"
-                why = Unsupported(self.b.span.source, node.op_type, _domain(node.domain), opset, reason)
+                why = Unsupported(self.b.span.source, node.op_type, domain_of(node.domain), opset, reason)
                 frame.names[output] = Unknown(why)
             elif output:
                 if isinstance(value.ty, TensorType):
@@ -395,7 +395,7 @@ class Importer:
 
     def _call(self, frame: Frame, node: NodeProto, function: FunctionProto, name: str) -> Bodies:
         """A call of a local function: its body stands for it."""
-        key = (_domain(function.domain), function.name, function.overload)
+        key = (domain_of(function.domain), function.name, function.overload)
         if key in frame.active:
             raise ImportModelError(f"local function {function.name} calls itself")
         if len(node.input) > len(function.input) or len(node.output) > len(function.output):
@@ -512,10 +512,6 @@ def _located(error: ImportModelError, span: Span) -> ImportModelError:
     return ImportModelError(error.message, span=span, hint=error.hint, details=error.details)
 
 
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
-
-
 def _operator_key(name: str) -> tuple[str, str]:
     domain, separator, operator = name.rpartition("::")
-    return (_domain(domain), operator) if separator else ("", name)
+    return (domain_of(domain), operator) if separator else ("", name)

@@ -102,9 +102,9 @@ def input_types(
 ) -> dict[str, Type]:
     """The type of each input by name.
 
-    ImportModelError where an input has no type or rank, or `shapes` does not fit; UnsupportedError for inputs that are
-    not tensors and for element types that Legato does not have; `note` gets it, with the input's name, and such inputs
-    have no type then.
+    ImportModelError where an input has no type, or `shapes` does not fit; UnsupportedError for inputs that are not
+    tensors or have no rank, and for element types that Legato does not have; `note` gets it, with the input's name, and
+    such inputs have no type then.
     """
     shapes = shapes or {}
     unknown = [name for name in shapes if name not in {value.name for value in values}]
@@ -192,9 +192,8 @@ def value_type(value: ValueInfoProto, dims: Dims, overrides: Sequence[Dim | None
     dtype = element_type(value.type.tensor_type.elem_type, what)
     declared = _declared(value)
     if declared is None and overrides is None:
-        raise ImportModelError(
-            f"{what} has no shape", hint=f"give one: {written('shapes', value.name, (1, 'n', ELLIPSIS))}"
-        )
+        hint = f"give one: {written('shapes', value.name, (1, 'n', ELLIPSIS))}"
+        raise UnsupportedError(f"{what} has no shape", hint=hint)
     own = [_own(dim, f"{value.name}_{axis}", dims) for axis, dim in enumerate(declared or ())]
     given = overrides or [None] * len(own)
     shape = tuple(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
 from legato.ir.types import Type
 
-__all__ = ["NCHWC", "OPTIMISED", "Report", "Unsupported", "unsupported_error", "why_absent"]
+if TYPE_CHECKING:
+    from legato.frontend.onnx.census import Use
+
+__all__ = ["NCHWC", "OPTIMISED", "Report", "Unsupported", "unsupported_error", "way_out", "why_absent"]
 
 NCHWC = "com.microsoft.nchwc"  # the domain of operators that ONNX Runtime's last level of optimisation writes
 OPTIMISED = (
@@ -78,7 +82,8 @@ class Report:
     """A model as `check` sees it.
 
     `inputs`, `outputs`: types by name (None where an output depends on something unsupported); `operators`: nodes per
-    operator, those of other domains as "domain::Operator"; `parameters`: elements in all weights, `bytes` their size.
+    operator, those of other domains as "domain::Operator"; `parameters`: elements in all weights, `bytes` their size;
+    `table`: the operators, those that are refused first.
     """
 
     name: str
@@ -92,6 +97,7 @@ class Report:
     parameters: int
     bytes: int
     unsupported: tuple[Unsupported, ...]
+    table: tuple[Use, ...]
 
 
 def unsupported_error(name: str, found: Sequence[Unsupported]) -> UnsupportedError:
@@ -101,4 +107,14 @@ def unsupported_error(name: str, found: Sequence[Unsupported]) -> UnsupportedErr
         details.append(f"… and {len(found) - _SHOWN} more")
     nodes = "one node" if len(found) == 1 else f"{len(found)} nodes"
     operators = ", ".join(dict.fromkeys(item.operator for item in found))
-    return UnsupportedError(f"{name}: {nodes} cannot be compiled ({operators})", details=details)
+    return UnsupportedError(f"{name}: {nodes} cannot be compiled ({operators})", details=details, hint=way_out(found))
+
+
+def way_out(found: Sequence[Unsupported]) -> str | None:
+    """What helps with any node that is refused."""
+    nodes = (item for item in found if item.operator not in ("input", "initializer") and item.domain != NCHWC)
+    first = next(nodes, None)
+    if first is None:
+        return None
+    key = f"{first.domain}::{first.operator}" if first.domain else first.operator
+    return f'a converter of your own for an operator: from_onnx(…, custom={{"{key}": function}})'
