@@ -36,7 +36,8 @@ _MODES = ("avg", "max", "max_tap")
 
 @dataclass(frozen=True, slots=True)
 class ROIAlignAttrs(Attrs):
-    """`pooled_size`: bins along rows and columns; `sample_ratio`: samples of a bin along each, below 1 as many as it
+    """`pooled_size`: bins along rows and columns; `spatial_scale`: elements of the data to one of the coordinates of
+    regions; `layout`: NCHW or NHWC; `sample_ratio`: samples of a bin along each, below 1 as many as it
     has elements; `mode`: avg, max, or max_tap, the largest weighted element of all samples; `aligned`: regions are half
     an element further up and left, and as small as they are, else no smaller than an element."""
 
@@ -50,7 +51,8 @@ class ROIAlignAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class ROIPoolAttrs(Attrs):
-    """`pooled_size`: bins along rows and columns."""
+    """`pooled_size`: bins along rows and columns; `spatial_scale`: elements of the data to one of the coordinates of
+    regions; `layout`: NCHW or NHWC."""
 
     pooled_size: tuple[int | Dim, int | Dim]
     spatial_scale: float

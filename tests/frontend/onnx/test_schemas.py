@@ -19,19 +19,14 @@ from legato.frontend.onnx.signature import find, signature
 ABSENT = {
     "BitCast": "not written yet",
     "ConvInteger": "quantised operators",
-    "DFT": "signals",
     "DeformConv": "images",
     "DequantizeLinear": "quantised operators",
     "ImageDecoder": "images",
     "MatMulInteger": "quantised operators",
-    "MaxRoiPool": "images",
-    "MelWeightMatrix": "signals",
     "QLinearConv": "quantised operators",
     "QLinearMatMul": "quantised operators",
     "QuantizeLinear": "quantised operators",
     "RegexFullMatch": "strings",
-    "RoiAlign": "images",
-    "STFT": "signals",
     "StringConcat": "strings",
     "StringNormalizer": "strings",
     "StringSplit": "strings",
@@ -47,7 +42,7 @@ ATTRIBUTES = {
     ("Reshape", "shape"): "operator set 1 says nothing of a reshape without a shape",
 }
 SCHEMAS = sorted(
-    (s for s in defs.get_all_schemas_with_history() if s.domain == "" and s.name not in CONTROL and not s.deprecated),
+    (s for s in defs.get_all_schemas_with_history() if s.domain == "" and ("", s.name) not in CONTROL and not s.deprecated),
     key=lambda s: (s.name, s.since_version),
 )
 KINDS = {int: "INT", float: "FLOAT INT", str: "STRING", bool: "INT", onnx.TypeProto: "TYPE_PROTO"}

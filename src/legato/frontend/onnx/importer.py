@@ -422,7 +422,7 @@ class Importer:
 
     def _of_the_standard(self, frame: Frame, step: Step) -> Bodies:
         """An operator without a converter: the function that ONNX's standard defines it by, if there is one."""
-        node, domain = step.node, _domain(step.node.domain)
+        node, domain = step.node, domain_of(step.node.domain)
         values = [frame.get(name) for name in node.input]
         function = schema_function(domain, node, frame.opsets, self._attributes(frame, node), values)
         if function is None:
@@ -431,7 +431,7 @@ class Importer:
 
     def _with_bodies(self, frame: Frame, step: Step) -> Bodies:
         """An If, a loop, or another node with bodies."""
-        node, name, domain = step.node, frame.prefix + str(step), _domain(step.node.domain)
+        node, name, domain = step.node, frame.prefix + str(step), domain_of(step.node.domain)
 
         def body(graph: GraphProto, names: ChainMap[str, Value], values: Sequence[Value]) -> Frame:
             given = {v.name: value for v, value in zip(graph.input, values, strict=True)}
