@@ -90,6 +90,8 @@ def ask(asker: Asker, op: Op, span: Span | None, types: Sequence[Type], attrs: A
         return None
     if found is None:
         return None
+    if not op.takes(*types, found):
+        raise asker.fail("it does not take strings", hint="strings are moved, compared for equality, and cast")
     found = _normal(found)
     fault = tensor_fault(found)
     if fault is not None:

@@ -115,7 +115,10 @@ def _ask(op: Op, types: Sequence[Type | None], attrs: Any) -> None:
     if len(known) != len(types):
         return
     try:
-        op.type_rel(_Question(op, known), *known, *op.tail(attrs))
+        question = _Question(op, known)
+        found = op.type_rel(question, *known, *op.tail(attrs))
+        if not op.takes(*known, *([] if found is None else [found])):
+            raise question.fail("it does not take strings")
     except TypeCheckError as error:
         raise RunError("\n  ".join((error.message, *error.details))) from None
 

@@ -78,6 +78,7 @@ CALL_TIR = Op(
     attrs=CallTirAttrs,
     type_rel=_type,
     reference=_reference,
+    strings=True,
     doc="Calls a tensor program of the module; the outputs are allocated by the caller.",
 )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.ir.expr import Call, Expr
-from legato.ir.types import Dim, TensorType, Type
+from legato.ir.types import Dim, TensorType, TupleType, Type
 
 if TYPE_CHECKING:
     from legato.te.tensor import Tensor
@@ -114,6 +114,7 @@ class Op(Expr):
                takes the place of the call in compiled code; a dim that the type relation made is there what it is.
     on_host:   names of arguments that the host reads, for extents, wherever the tensors of the call lie.
     of_extents: the result depends on the extents of arguments alone: the host has it, if nobody else wants it.
+    strings:   it takes, or gives, tensors of strings: it moves elements, or runs by its reference. Others are refused.
     stateful:  the result is not a function of the arguments alone: never merged, moved or folded.
     text_defaults: attributes that stand for something else than the record's default where a text leaves them out,
                as they do in Relay's text (whose Python functions had other defaults than its records).
@@ -135,6 +136,7 @@ class Op(Expr):
     expand: Callable[..., Expr] | None = None
     on_host: tuple[str, ...] = ()
     of_extents: bool = False
+    strings: bool = False
     stateful: bool = False
     text_defaults: Mapping[str, Any] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
@@ -144,6 +146,16 @@ class Op(Expr):
         """How a call with `attrs` may join others."""
         return self.fusion if isinstance(self.fusion, Fusion) else self.fusion(attrs)
 
+    def takes(self, *types: Type) -> bool:
+        """Whether tensors of these types may be among its arguments and results: what computes takes no strings."""
+        return self.strings or not any(map(_has_strings, types))
+
     def tail(self, attrs: Any) -> tuple[Any, ...]:
         """What follows the arguments where a rule of this record is called: `attrs`, or nothing if there are none."""
         return () if self.attrs is None else (attrs,)
+
+
+def _has_strings(ty: Type) -> bool:
+    if isinstance(ty, TensorType):
+        return ty.dtype.is_string
+    return isinstance(ty, TupleType) and any(map(_has_strings, ty.fields))

@@ -181,6 +181,7 @@ PRINT: Final = Op(
     type_rel=_message,
     reference=_reference,
     stateful=True,
+    strings=True,
     doc="Prints values.",
 )
 ASSERT_OP: Final = Op(
@@ -190,6 +191,7 @@ ASSERT_OP: Final = Op(
     type_rel=_assertion,
     reference=_reference,
     stateful=True,
+    strings=True,
     doc="Ends the program with an error, which shows values, unless the condition holds.",
 )
 PACKED: Final = (CALL_PACKED, CALL_PURE_PACKED, CALL_DPS_PACKED)

@@ -83,6 +83,7 @@ APPEND = Op(
     attrs=AppendAttrs,
     type_rel=_append_type,
     reference=_append,
+    strings=True,
     doc="A tensor with rows more, which may be one of a rank less.",
 )
 PUT = Op(
@@ -90,6 +91,7 @@ PUT = Op(
     args=("data", "index", "row"),
     type_rel=_put_type,
     reference=_put,
+    strings=True,
     doc="A tensor with another row: a negative index counts from the end, one outside changes nothing.",
 )
 UPDATES = (APPEND, PUT)

@@ -81,6 +81,7 @@ JOIN = Op(
     attrs=JoinAttrs,
     type_rel=_join_type,
     reference=_join_reference,
+    strings=True,
     doc="Tensors one after the other along an axis, in the memory of which they are parts.",
 )
 PART = Op(
@@ -89,6 +90,7 @@ PART = Op(
     attrs=PartAttrs,
     type_rel=_part_type,
     reference=_part_reference,
+    strings=True,
     doc="A block of a tensor, where it lies in memory.",
 )
 VIEWS = (JOIN, PART)

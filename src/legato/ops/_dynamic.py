@@ -99,6 +99,7 @@ class Dynamic:
             reference=self._reference,
             expand=self._expand,
             on_host=self._computed,
+            strings=self.op.strings,
             samples=samples,
             doc=doc,
         )

@@ -8,6 +8,7 @@ less = compare("less", np.less, te.lt, doc="a < b.")
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -184,7 +185,15 @@ def binary(
     )
 
 
-def compare(name: str, reference: Callable[[Any, Any], Any], scalar: Scalar, *, doc: str, value: DimRule) -> Op:
+def compare(
+    name: str,
+    reference: Callable[[Any, Any], Any],
+    scalar: Scalar,
+    *,
+    doc: str,
+    value: DimRule,
+    strings: bool = False,
+) -> Op:
     """A comparison of two tensors of one dtype, broadcast, with a bool result; with NaN all but `!=` are False."""
 
     def anything(d: DType) -> bool:
@@ -192,7 +201,8 @@ def compare(name: str, reference: Callable[[Any, Any], Any], scalar: Scalar, *, 
 
     flags = np.array([False, True, False, True]), np.array([False, False, True, True])
     samples = [*_binary_samples(NUMBER, True, 0.0), Sample(flags, exact=True)]
-    return binary(name, reference, scalar, doc=doc, dtypes=anything, result=dt.bool_, value=value, samples=samples)
+    op = binary(name, reference, scalar, doc=doc, dtypes=anything, result=dt.bool_, value=value, samples=samples)
+    return replace(op, strings=strings)
 
 
 INT_A = np.array([7, -7, 7, -7, 0, 5, -(2**31), -(2**31), 2**31 - 1, 3, 1, -1], np.int32)

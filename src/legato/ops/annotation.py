@@ -71,6 +71,7 @@ stop_gradient = Op(
     reference=_itself,
     expand=_expand,
     grad=no_gradient,
+    strings=True,
     samples=(Sample((((2, 3), "float32"),), exact=True), Sample((((3,), "int64"),), exact=True)),
     doc="data itself, a constant for differentiation: no gradient flows through it.",
 )

@@ -18,8 +18,8 @@ def _on_dims(rule: Callable[[Dim, Dim], Expr]) -> Callable[[Dim, Dim], Dim]:
     return lambda a, b: simplify(select(rule(a, b), const(1), const(0)))
 
 
-equal = compare("equal", np.equal, te.eq, value=_on_dims(te.eq), doc="a == b.")
-not_equal = compare("not_equal", np.not_equal, te.ne, value=_on_dims(te.ne), doc="a != b.")
+equal = compare("equal", np.equal, te.eq, value=_on_dims(te.eq), strings=True, doc="a == b.")
+not_equal = compare("not_equal", np.not_equal, te.ne, value=_on_dims(te.ne), strings=True, doc="a != b.")
 less = compare("less", np.less, te.lt, value=_on_dims(te.lt), doc="a < b.")
 less_equal = compare("less_equal", np.less_equal, te.le, value=_on_dims(te.le), doc="a <= b.")
 greater = compare("greater", np.greater, te.gt, value=_on_dims(te.gt), doc="a > b.")

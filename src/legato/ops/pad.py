@@ -168,6 +168,7 @@ pad = Op(
     grad=_pad_grad,
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
+    strings=True,
     samples=(
         Sample((((2, 3), "float32"), ((), "float32")), {"pad_width": ((1, 2), (0, 1))}, exact=True),
         Sample((((2, 3), "float32"), ((), "float32")), {"pad_width": ((0, 0), (-1, 2))}, exact=True),

@@ -60,8 +60,8 @@ _REDUCTIONS: Mapping[str, _Reduction] = MappingProxyType(
 
 def _reduction(rel: Relation, name: str, dtype: dt.DType) -> None:
     require_choice(rel, "reduction", name, _REDUCTIONS)
-    if dtype.is_bool and name != "update":
-        raise rel.fail(f"the reduction {name!r} needs numbers, got bool")
+    if (dtype.is_bool or dtype.is_string) and name != "update":
+        raise rel.fail(f"the reduction {name!r} needs numbers, got {dtype}")
 
 
 def _wide(reduction: str, dtype: dt.DType) -> dt.DType:
@@ -146,6 +146,7 @@ scatter_elements = Op(
     compute=_elements_compute,
     grad=of_elements,
     fusion=Fusion.OPAQUE,
+    strings=True,
     samples=(
         *(Sample((((3, 3), "float32"), _AT, ((2, 3), "float32")), {"reduction": r}, exact=True) for r in _REDUCTIONS),
         Sample((((2, 4), "int64"), _AT, ((2, 3), "int64")), {"axis": -1, "reduction": "add"}, exact=True),
@@ -221,6 +222,7 @@ scatter_nd = Op(
     compute=_nd_compute,
     grad=of_nd,
     fusion=Fusion.OPAQUE,
+    strings=True,
     samples=(
         *(Sample((((3, 2), "float32"), _PAIRS, ((4,), "float32")), {"mode": m}, exact=True) for m in _REDUCTIONS),
         *(

@@ -66,6 +66,7 @@ where = Op(
     grad=_where_gradient,
     value=broadcast_value(_where_dim),
     fusion=Fusion.BROADCAST,
+    strings=True,
     samples=(
         Sample((_CHOICE, ((3, 4), "float32"), ((4,), "float32")), exact=True),
         Sample((_CHOICE, ((), "int64"), ((1, 2), "int64")), exact=True),

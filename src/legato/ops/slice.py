@@ -172,6 +172,7 @@ strided_slice = Op(
     value=by_reference(_slice_reference),
     fusion=Fusion.INJECTIVE,
     narrow=Narrow.MOVES,
+    strings=True,
     samples=(
         Sample((((5, 6), "float32"),), {"begin": (1, 2), "end": (4, 6)}, exact=True),
         Sample((((5, 6), "float32"),), {"begin": (0,), "end": (5,), "strides": (2,), "axes": (1,)}, exact=True),

@@ -18,11 +18,9 @@ OPTIMISED = (
 _SHOWN = 100
 
 _QUANTISED = "quantised operators are not imported yet"
-_TEXT = "strings are not supported"
 _ABSENT = {
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"), _QUANTISED),
     **dict.fromkeys(("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"), _QUANTISED),
-    **dict.fromkeys(("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "TfIdfVectorizer"), _TEXT),
 }
 
 

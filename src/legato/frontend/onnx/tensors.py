@@ -36,6 +36,7 @@ _DTYPES: dict[int, DType] = {
     TensorProto.UINT32: dt.uint32,
     TensorProto.UINT64: dt.uint64,
     TensorProto.BFLOAT16: dt.bfloat16,
+    TensorProto.STRING: dt.string,
 }
 # The field that holds the elements of a dtype where there is no raw data; int32_data also holds 16-bit floats, as bits.
 _FIELDS = {dt.float32: "float_data", dt.float64: "double_data", dt.int64: "int64_data", dt.uint32: "uint64_data",
@@ -48,7 +49,7 @@ def type_name(code: int) -> str:
 
 
 def element_type(code: int, what: str) -> DType:
-    """The dtype of an ONNX element type; UnsupportedError for strings, complex numbers and types below 8 bits."""
+    """The dtype of an ONNX element type; UnsupportedError for complex numbers and types below 8 bits."""
     found = _DTYPES.get(code)
     if found is not None:
         return found
@@ -95,6 +96,8 @@ def to_array(tensor: TensorProto, folder: Folder | None, what: str, data: NDArra
     count = element_count(shape, what)
     if tensor.HasField("segment"):
         raise UnsupportedError(f"{what}: a tensor stored in segments")
+    if dtype.is_string:
+        return np.reshape(_strings(tensor, count, what), shape)
     if tensor.data_location == TensorProto.EXTERNAL:
         flat = _decoded(_external(tensor, folder, count * dtype.bytes, what), dtype)
     elif data is not None or tensor.HasField("raw_data"):
@@ -106,6 +109,22 @@ def to_array(tensor: TensorProto, folder: Folder | None, what: str, data: NDArra
     else:
         flat = _typed(tensor, dtype, count, what)
     return np.reshape(flat, shape)
+
+
+def _strings(tensor: TensorProto, count: int, what: str) -> Array:
+    """The elements of a tensor of strings, which lie in the message itself."""
+    values = tensor.string_data
+    if tensor.data_location == TensorProto.EXTERNAL or tensor.HasField("raw_data"):
+        raise ImportModelError(f"{what}: strings as bytes", hint="the standard has them in string_data")
+    if len(values) != count:
+        raise ImportModelError(f"{what}: {len(values)} elements, but its shape has {count}")
+    found = np.empty(count, object)
+    for n, value in enumerate(values):
+        try:
+            found[n] = value.decode()
+        except UnicodeDecodeError as error:
+            raise ImportModelError(f"{what}: string {n} is not UTF-8: {error.reason}") from None
+    return found
 
 
 def _external(tensor: TensorProto, folder: Folder | None, size: int, what: str) -> NDArray[np.uint8]:
