@@ -41,6 +41,7 @@ from legato.lower.memory import peak_memory
 from legato.lower.pack import Allocate
 from legato.lower.reuse import Shelf
 from legato.lower.signature import host_op_info, input_types
+from legato.lower.strings import numbered
 from legato.lower.supported import reachable, require_shallow, require_supported
 from legato.ops import table
 from legato.pipelines import DEFAULT, completed, for_bodies, for_precision
@@ -296,7 +297,8 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
             with_tests(program, every=options.bounds)
             _keep({"bounds": _as_module({**program.kernels, **program.functions})}, options, observer)
         stored = [(e.info.constant, np.frombuffer(e.data, np.uint8)) for e in externals]
-        constants = segment.finished([*((name, node.data) for name, node in program.constants.items()), *stored])
+        texts, arrays = numbered(program.constants)
+        constants = segment.finished([*arrays, *stored])
     with clock("codegen"):
         emitted = assembler.emit(program, constants.offsets)
         objects = assembler.compile(emitted, lowered, program)
@@ -311,7 +313,7 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
         functions["main"] = replace(functions["main"], donated=options.donate)
         info = _program(program, functions, image.exports, options, stats, source, stages)
         executable = Executable.from_parts(
-            replace(info, externals=tuple(e.info for e in externals)),
+            replace(info.with_strings(texts), externals=tuple(e.info for e in externals)),
             image.data,
             image.code_size,
             image.relocations,

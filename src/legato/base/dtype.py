@@ -12,13 +12,13 @@ from legato.base.errors import TypeCheckError
 from legato.base.formats import FORMATS, Format, IntFormat
 
 __all__ = ["ALL_DTYPES", "BY_NAME", "STORAGE_DTYPES", "DType", "bfloat16", "bool_", "dtype", "float16", "float32",
-           "float64", "handle", "index", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+           "float64", "handle", "index", "int8", "int16", "int32", "int64", "string", "uint8", "uint16", "uint32",
            "uint64"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type: `kind` is one of float, bfloat, int, uint, bool, storage; `bits` its width in memory.
+    """An element type: `kind` is one of float, bfloat, int, uint, bool, storage, string; `bits` its width in memory.
 
     What a dtype of storage has is moved, compared and converted, and never computed with: an element of it is the code
     of a number (`format`) in a byte of its own.
@@ -87,6 +87,15 @@ class DType:
         return self.format.width if self.is_storage else self.bits
 
     @property
+    def is_string(self) -> bool:
+        return self.kind == "string"
+
+    @property
+    def is_computed(self) -> bool:
+        """False for what is only moved, compared and converted: what stores, and strings."""
+        return self.kind not in ("storage", "string")
+
+    @property
     def min(self) -> int:
         """Smallest value of an integer or bool type."""
         if self.is_storage and isinstance(self.format, IntFormat):
@@ -104,8 +113,13 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
-        """The NumPy dtype (ml_dtypes' for bfloat16 and what only stores)."""
+        """The NumPy dtype (ml_dtypes' for bfloat16 and what only stores; of strings that of objects, Python's)."""
         return _numpy(self.name)
+
+    @property
+    def stored(self) -> np.dtype[np.generic]:
+        """The NumPy dtype of what lies in a compiled program's memory: `numpy`, but numbers in place of strings."""
+        return _numpy("int64" if self.kind == "string" else self.name)
 
 
 @cache
@@ -115,7 +129,7 @@ def _numpy(name: str) -> np.dtype[np.generic]:
 
         found: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, name))
         return found
-    return np.dtype("int64" if name in ("handle", "index") else name)
+    return np.dtype("int64" if name in ("handle", "index") else "object" if name == "string" else name)
 
 
 bool_ = DType("bool", "bool", 8)
@@ -140,13 +154,22 @@ index = DType("index", "index", 64)
 # computed with. No tensor of the language holds it.
 handle = DType("handle", "handle", 64)
 
+# Text. In arrays an element is a Python str; in a compiled program it is the number of one in the call's table
+# (`runtime.strings`), where equal ones have one number. There it is moved and compared; what looks into it runs in
+# Python.
+string = DType("string", "string", 64)
+
+# What is computed with.
 ALL_DTYPES = (bool_, float16, float32, float64, bfloat16, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
 STORAGE_DTYPES = tuple([DType(name, "storage", 8) for name in FORMATS])
-BY_NAME = {d.name: d for d in (*ALL_DTYPES, *STORAGE_DTYPES)}
+BY_NAME = {d.name: d for d in (*ALL_DTYPES, *STORAGE_DTYPES, string)}
 
 
 def dtype(name: str | DType | np.dtype[np.generic] | type) -> DType:
-    """The DType called `name` (a string, a DType, or what NumPy takes as a dtype); TypeCheckError if there is none."""
+    """The DType called `name` (a string, a DType, or what NumPy takes as a dtype); TypeCheckError if there is none.
+
+    NumPy's dtypes of text, and of objects, are that of strings.
+    """
     if isinstance(name, DType):
         return name
     text = name if isinstance(name, str) else _numpy_name(name)
@@ -160,7 +183,9 @@ def _numpy_name(given: Any) -> str:
     """The name of what NumPy takes as a dtype; None, which it takes for float64, is none."""
     try:
         if given is not None:
-            return str(np.dtype(given).name)
+            found = np.dtype(given)
+            is_text = found.kind in "UT" or (found.kind == "O" and (given is object or isinstance(given, np.dtype)))
+            return "string" if is_text else str(found.name)
     except (TypeError, ValueError):
         pass
     raise TypeCheckError(f"a {type(given).__name__} is no dtype", hint="one of " + ", ".join(BY_NAME))

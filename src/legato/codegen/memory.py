@@ -19,7 +19,7 @@ __all__ = ["MEMORY_TYPES", "Memory"]
 
 # LLVM type of an element in memory.
 MEMORY_TYPES = {"float16": "i16", "bfloat16": "i16", "float32": "float", "float64": "double", "bool": "i8",
-                "index": "i64", "handle": "i64"}  # fmt: skip
+                "index": "i64", "handle": "i64", "string": "i64"}  # fmt: skip
 MEMORY_TYPES |= {f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 MEMORY_TYPES |= {d.name: "i8" for d in STORAGE_DTYPES}
 _SUFFIX = {"float": "f32", "double": "f64", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64"}

@@ -28,7 +28,7 @@ Constant = Scalar | tuple[int, ...] | tuple[bool, ...]
 
 # The LLVM type of a value of each dtype in registers. 16-bit floats are kept in float, rounded after every operation.
 TYPES = {"float16": "float", "bfloat16": "float", "float32": "float", "float64": "double", "bool": "i1", "index": "i64",
-         "handle": "i64"}  # fmt: skip
+         "handle": "i64", "string": "i64"}  # fmt: skip
 TYPES |= {f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 TYPES |= {d.name: "i8" for d in STORAGE_DTYPES}
 

@@ -84,30 +84,19 @@ def ask(asker: Asker, op: Op, span: Span | None, types: Sequence[Type], attrs: A
     if len(types) != len(op.args):
         names = ", ".join(op.args) or "none"
         raise TypeCheckError(f"{op.name}: got {len(types)} arguments, wanted {len(op.args)} ({names})", span=span)
-    if not op.stores(attrs):
-        _refuse_storage(asker, types, "computes with no {}")
+    op.require_computed(asker, attrs, types, "computes with no {}")
     try:
         found = op.type_rel(asker, *types, *op.tail(attrs))
     except NotYet:
         return None
     if found is None:
         return None
-    if not op.stores(attrs):
-        _refuse_storage(asker, (found,), "gives no {}")
+    op.require_computed(asker, attrs, (found,), "gives no {}")
     found = _normal(found)
     fault = tensor_fault(found)
     if fault is not None:
         raise asker.fail(f"the result: {fault}")
     return found
-
-
-def _refuse_storage(asker: Asker, types: Sequence[Type], what: str) -> None:
-    for ty in types:
-        if isinstance(ty, TensorType) and ty.dtype.is_storage:
-            hint = "float32, for one, has all of its numbers: cast before, and back where the result is stored"
-            raise asker.fail(f"{what.format(ty.dtype)}, which only stores: cast first", hint=hint)
-        if isinstance(ty, TupleType):
-            _refuse_storage(asker, ty.fields, what)
 
 
 def _normal(ty: Type) -> Type:

@@ -115,7 +115,9 @@ def _ask(op: Op, types: Sequence[Type | None], attrs: Any) -> None:
     if len(known) != len(types):
         return
     try:
-        op.type_rel(_Question(op, known), *known, *op.tail(attrs))
+        question = _Question(op, known)
+        found = op.type_rel(question, *known, *op.tail(attrs))
+        op.require_computed(question, attrs, (*known, *([] if found is None else [found])), "computes with no {}")
     except TypeCheckError as error:
         raise RunError("\n  ".join((error.message, *error.details))) from None
 

@@ -11,6 +11,7 @@ from legato.base.arrays import as_array
 from legato.base.dataclass import dataclass
 from legato.base.errors import RunError
 from legato.base.node import post_order
+from legato.base.strings import is_text, string_array
 from legato.ir.expr import Call, Constant, Constructor, Expr, Function, Tuple
 from legato.ir.op import Op
 from legato.runtime.floats import float_environment
@@ -58,7 +59,10 @@ def as_value(value: Value) -> Value:
         return tuple(as_value(v) for v in value)
     if isinstance(value, Closure | Data | Ref):
         return value
-    return _written_out(value) if isinstance(value, Expr) else np.asarray(as_array(value), order="C")
+    if isinstance(value, Expr):
+        return _written_out(value)
+    array = np.asarray(as_array(value), order="C")
+    return string_array(array, "an argument") if is_text(array) else array
 
 
 def _written_out(expr: Expr) -> Value:
@@ -83,4 +87,7 @@ def _written_out(expr: Expr) -> Value:
 def _arrays(result: Value) -> Value:
     if type(result) is int:  # a dim, in a shape
         return result
-    return tuple(_arrays(r) for r in result) if isinstance(result, tuple) else np.asarray(result, order="C")
+    if isinstance(result, tuple):
+        return tuple(_arrays(r) for r in result)
+    array = np.asarray(result, order="C")
+    return array if array.dtype.kind != "O" else np.where(array == 0, "", array)  # NumPy's zeros of objects

@@ -15,6 +15,7 @@ from legato.arith.expr import Var as DimVar
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.node import post_order
+from legato.base.strings import bits
 from legato.ir._dims import parameters
 from legato.ir.clauses import Pattern, PatternConstructor
 from legato.ir.constraint import Constraint
@@ -174,7 +175,7 @@ class _Types:
 
 
 def _array(data: np.ndarray[Any, Any]) -> object:
-    return (str(data.dtype), data.shape, blake2b(data.tobytes(), digest_size=8).hexdigest())
+    return (str(data.dtype), data.shape, blake2b(bits(data), digest_size=8).hexdigest())
 
 
 class _Exprs:

@@ -3,12 +3,12 @@
 It is JSON. TVM's form is read and not written, see `_relay_metadata`. Ours is one object whose key "relay.Constant"
 holds a list. Each entry has "dtype", "shape" and one of
 
-    "data":   the elements in row-major order, as numbers or booleans
+    "data":   the elements in row-major order, as numbers, booleans or strings
     "bits":   the elements in row-major order, as the hexadecimal digits of their little-endian bytes
     "tensor": the name of an array in the safetensors file beside the text; for arrays of more than 1024 bytes, unless
               the printer is told otherwise
 
-"data" is written for small arrays where it gives back the same bits, "bits" otherwise (NaN, ±Inf).
+"data" is written for strings, and for small arrays where it gives back the same bits, "bits" otherwise (NaN, ±Inf).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, ParseError
+from legato.base.strings import is_text, string_array
 from legato.ir._json_checks import Bad
 from legato.ir._json_checks import text as string
 from legato.ir._relay_metadata import NodeGraph, is_node_graph
@@ -63,13 +64,13 @@ class Metadata:
         return {_tensor_name(i): a for i, a in enumerate(self._arrays) if self._is_apart(a)}
 
     def _is_apart(self, data: Array) -> bool:
-        return self._inline is not None and data.nbytes > self._inline
+        return self._inline is not None and data.nbytes > self._inline and not is_text(data)
 
     def _entry(self, index: int, data: Array) -> dict[str, Any]:
         entry: dict[str, Any] = {"dtype": dt.dtype(data.dtype).name, "shape": list(data.shape)}
         if self._is_apart(data):
             return entry | {"tensor": _tensor_name(index)}
-        numbers = _numbers(data) if data.nbytes <= INLINE_BYTES else None
+        numbers = _numbers(data) if data.nbytes <= INLINE_BYTES or is_text(data) else None
         if numbers is not None:
             return entry | {"data": numbers}
         return entry | {"bits": data.tobytes().hex()}
@@ -80,7 +81,7 @@ def _tensor_name(index: int) -> str:
 
 
 def _numbers(data: Array) -> list[Any] | None:
-    """The elements as JSON numbers or booleans that give back the same bits, or None."""
+    """The elements as JSON numbers, booleans or strings that give back the same bits, or None."""
     if not dt.dtype(data.dtype).is_float:
         values: list[Any] = data.ravel().tolist()
         return values
@@ -151,7 +152,8 @@ def _array(entry: Any, tensors: Mapping[str, Array] | None) -> Array:
     if "tensor" in entry:
         how = "read the text with load_text, or pass constants="
         return side_tensor(string(entry["tensor"]), shape, dtype, tensors, how)
-    flat = _from_bits(entry["bits"], dtype) if "bits" in entry else _from_data(entry.get("data"), dtype)
+    has_bits = "bits" in entry and not dtype.is_string
+    flat = _from_bits(entry["bits"], dtype) if has_bits else _from_data(entry.get("data"), dtype)
     if flat.size != math.prod(shape):
         raise Bad(f"shape {tuple(shape)} has {math.prod(shape)} elements, got {flat.size}")
     try:
@@ -185,11 +187,13 @@ def _from_bits(bits: Any, dtype: dt.DType) -> Array:
 
 
 def _from_data(data: Any, dtype: dt.DType) -> Array:
-    wanted = (bool,) if dtype.is_bool else (int, float) if dtype.is_float else (int,)
+    wanted = (str,) if dtype.is_string else (bool,) if dtype.is_bool else (int, float) if dtype.is_float else (int,)
     if not isinstance(data, list) or not all(type(v) in wanted for v in data):
         raise Bad(f'"data" is not a list of {dtype} elements')
     if dtype.is_int and not all(dtype.min <= v <= dtype.max for v in data):
         raise Bad(f'"data" has an element that does not fit {dtype}')
+    if dtype.is_string:
+        return string_array(np.array(data, object), '"data"', Bad)
     try:
         return np.array(data, dtype.numpy)
     except OverflowError:

@@ -26,6 +26,7 @@ from legato.arith.expr import Binary, Const
 from legato.arith.expr import Expr as DimExpr
 from legato.arith.expr import Var as DimVar
 from legato.base import dtype as dt
+from legato.base.strings import bits
 from legato.ir._dims import parameters
 from legato.ir._hash import structural_hash
 from legato.ir.clauses import Pattern, PatternConstructor, PatternVar
@@ -270,7 +271,7 @@ def _same_kind(a: Bound, b: Bound) -> bool:
 
 def same_bits(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
     """True if two arrays have the same dtype, shape and bits."""
-    return a is b or (a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
+    return a is b or (a.dtype == b.dtype and a.shape == b.shape and bits(a) == bits(b))
 
 
 class _Exprs:

@@ -33,9 +33,10 @@ import numpy as np
 
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
-from legato.base.errors import TypeCheckError
+from legato.base.errors import CompileError, TypeCheckError
 from legato.base.scripts import script_of
 from legato.base.span import Span
+from legato.base.strings import is_text, string_array
 from legato.ir._operators import Operators
 from legato.ir.clauses import Clause
 from legato.ir.types import Dim, GlobalTypeVar, TupleType, Type, TypeVar, tensor_type
@@ -423,13 +424,15 @@ class Match(Expr):
 def constant(value: Any, dtype: dt.DType | str | None = None, span: Span | None = None) -> Constant:
     """`value` (anything NumPy takes) as a typed Constant; Python floats become float32, Python ints int32.
 
-    Arrays are copied unless they are read-only.
+    Arrays are copied unless they are read-only. CompileError for objects that are no strings.
     """
     if dtype is None and type(value) in (bool, int, float):  # not NumPy's scalars, of which some are floats as well
         dtype = {bool: dt.bool_, int: dt.int32, float: dt.float32}[type(value)]
     wanted = None if dtype is None else dt.dtype(dtype).numpy
     with float_environment():  # what a literal means does not depend on the caller
         data = np.array(value, wanted, order="C", copy=None if _is_frozen(value) else True)
+    if is_text(data):
+        data = string_array(data, "a constant", CompileError)
     data.setflags(write=False)
     return Constant(data, ty=tensor_type(data.shape, dt.dtype(data.dtype)), span=span)
 

@@ -7,6 +7,7 @@
      "types":   [type, …],
      "arrays":  [[dtype, [extent, …], "base64 of the little-endian bytes, row-major"], …]
                                         or [dtype, [extent, …], {"tensor": name}]: it lies in the side file
+                                        or ["string", [extent, …], {"strings": [string, …]}]
      "data":    [{"name", "kind", "extern", "variables": [type, …],
                   "constructors": [[name, [type, …], span or null], …]}, …],
      "nodes":   [node, …],

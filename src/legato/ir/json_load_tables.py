@@ -17,6 +17,7 @@ from legato.arith.fold import COMPARISONS
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.span import Span
+from legato.base.strings import string_array
 from legato.ir._json_checks import Bad, entry_of, flag, integer, items, mapping, pick, text, wrong
 from legato.ir._metadata import side_tensor
 from legato.ir.constraint import Constraint
@@ -96,7 +97,10 @@ class LoadTables:
         dtype = self.dtype(name)
         if not all(type(n) is int and n >= 0 for n in items(shape)) or len(shape) > MAX_RANK:
             raise wrong(f"at most {MAX_RANK} extents", shape)
-        data = self._bytes(content, dtype, shape) if type(content) is str else self._tensor_of(content, dtype, shape)
+        if dtype.is_string:
+            data = _strings(content, shape)
+        else:
+            data = (self._bytes if type(content) is str else self._tensor_of)(content, dtype, shape)
         data.setflags(write=False)
         self.arrays.append(data)
 
@@ -298,3 +302,9 @@ class LoadTables:
                 return Constraint(left, right, text(what), self.span(span))
             case _:
                 raise wrong("an attribute value", value)
+
+
+def _strings(content: Json, shape: list[int]) -> Array:
+    """An array of strings."""
+    listed = items(entry_of(content, ("strings",))["strings"], math.prod(shape))
+    return string_array(np.array([text(value) for value in listed], object), "an array", Bad).reshape(shape)

@@ -87,7 +87,9 @@ class SaveTables:
             self._kept.append(data)
             dtype = dt.dtype(data.dtype).name
             content: Json
-            if self._tensors is None or data.nbytes <= INLINE_BYTES:
+            if dtype == dt.string.name:
+                content = {"strings": data.ravel().tolist()}
+            elif self._tensors is None or data.nbytes <= INLINE_BYTES:
                 content = b64encode(np.ascontiguousarray(data).tobytes()).decode("ascii")
             else:
                 name = f"constant_{found}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from legato.base.dataclass import dataclass
 from legato.base.errors import TypeCheckError
 from legato.ir.expr import Call, Expr
-from legato.ir.types import Dim, TensorType, Type
+from legato.ir.types import Dim, TensorType, TupleType, Type
 
 if TYPE_CHECKING:
     from legato.te.tensor import Tensor
@@ -107,8 +107,8 @@ class Op(Expr):
                None: at one, or so cheaply that it does not matter.
     cost:      (arg_types, out_type, attrs) -> Cost; None: one flop per output element.
     narrow:    what it does where data may be held in 16 bits, or that as a function of attrs.
-    storage:   it takes and gives dtypes that only store (`DType.is_storage`), too: it moves elements, or converts them;
-               or that as a function of attrs.
+    storage:   it takes and gives what is not computed with (`DType.is_computed`), too: it moves elements, converts
+               them, or runs by its reference; or that as a function of attrs.
     padded:    for results whose extents the data decides: the operator of the same arguments that gives a tuple of them
                in tensors of their largest extents, filled up with zeros, and behind these a vector of int64, the
                extents that the type relation made (`Relation.fresh`), in order. Compiled code cuts its results.
@@ -148,8 +148,23 @@ class Op(Expr):
         return self.fusion if isinstance(self.fusion, Fusion) else self.fusion(attrs)
 
     def stores(self, attrs: Any) -> bool:
-        """Whether a call with `attrs` may be given, and may give, dtypes that only store."""
+        """Whether a call with `attrs` may be given, and may give, what is not computed with."""
         return self.storage if isinstance(self.storage, bool) else self.storage(attrs)
+
+    def require_computed(self, relation: Relation, attrs: Any, types: Sequence[Type], what: str) -> None:
+        """TypeCheckError where a call computes, and one of `types` is not computed with; `what` is said of its dtype."""
+        if self.stores(attrs):
+            return
+        for ty in types:
+            if isinstance(ty, TupleType):
+                self.require_computed(relation, attrs, ty.fields, what)
+            elif isinstance(ty, TensorType) and ty.dtype.is_string:
+                raise relation.fail(
+                    "it does not take strings", hint="strings are moved, compared for equality, and cast"
+                )
+            elif isinstance(ty, TensorType) and ty.dtype.is_storage:
+                hint = "float32, for one, has all of its numbers: cast before, and back where the result is stored"
+                raise relation.fail(f"{what.format(ty.dtype)}, which only stores: cast first", hint=hint)
 
     def tail(self, attrs: Any) -> tuple[Any, ...]:
         """What follows the arguments where a rule of this record is called: `attrs`, or nothing if there are none."""

@@ -24,6 +24,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
 from legato.base.node import post_order
+from legato.base.strings import bits
 from legato.ir import expr as ir
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
@@ -103,7 +104,7 @@ class _Writer:
             case Op():
                 return f"op {node.name}" if self.operators.get(node.name) is node else self.passing(node)
             case ir.Constant():
-                return f"const {node.data.dtype} {node.data.shape} {node.data.tobytes().hex()}"
+                return f"const {node.data.dtype} {node.data.shape} {bits(node.data).hex()}"
             case ir.TupleGetItem():
                 return f"item {places[id(node.value)]} {node.index}"
             case ir.Tuple() | ir.Call():

@@ -39,8 +39,8 @@ def INT(d: DType) -> bool:
 
 
 def NUMBER(d: DType) -> bool:
-    """Everything but bool."""
-    return not d.is_bool
+    """What is counted with: neither bool nor strings."""
+    return not d.is_bool and not d.is_string
 
 
 def tensor(relation: Relation, ty: Type, what: str = "argument") -> TensorType:
@@ -113,7 +113,7 @@ def require_rank(relation: Relation, ty: TensorType, *ranks: int, what: str = "a
         raise relation.fail(f"the {what} has rank {ty.rank}, wanted {wanted}")
 
 
-_KINDS = {"FLOAT": "a floating-point dtype", "INT": "an integer dtype", "NUMBER": "a number, not bool"}
+_KINDS = {"FLOAT": "a floating-point dtype", "INT": "an integer dtype", "NUMBER": "a number, not bool or string"}
 
 
 def require_dtype(relation: Relation, ty: TensorType, test: DTypeTest, what: str = "argument") -> None:

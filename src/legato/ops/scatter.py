@@ -60,8 +60,8 @@ _REDUCTIONS: Mapping[str, _Reduction] = MappingProxyType(
 
 def _reduction(rel: Relation, name: str, dtype: dt.DType) -> None:
     require_choice(rel, "reduction", name, _REDUCTIONS)
-    if dtype.is_bool and name != "update":
-        raise rel.fail(f"the reduction {name!r} needs numbers, got bool")
+    if (dtype.is_bool or dtype.is_string) and name != "update":
+        raise rel.fail(f"the reduction {name!r} needs numbers, got {dtype}")
 
 
 def _wide(reduction: str, dtype: dt.DType) -> dt.DType:

@@ -170,7 +170,10 @@ class CastAttrs(Attrs):
 
 
 def _cast_type(relation: Relation, x: Type, attrs: CastAttrs) -> Type:
-    return TensorType(tensor(relation, x, "data").shape, attrs.dtype)
+    ty = tensor(relation, x, "data")
+    if ty.dtype.is_string or attrs.dtype.is_string:
+        raise relation.fail(f"{ty.dtype} to {attrs.dtype}", hint="strings.format writes numbers, strings.parse reads them")
+    return TensorType(ty.shape, attrs.dtype)
 
 
 def _cast_compute(x: Tensor, attrs: CastAttrs, out_type: TensorType) -> Tensor:

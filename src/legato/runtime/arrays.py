@@ -10,6 +10,7 @@ import numpy as np
 from legato.base.arrays import kind_of, viewed
 from legato.base.dtype import dtype, int64
 from legato.base.errors import RunError
+from legato.base.strings import is_text
 from legato.runtime.binding import address
 from legato.runtime.datatypes import ObjectInfo
 from legato.runtime.program import FunctionInfo, TensorInfo
@@ -67,6 +68,8 @@ def _typed(kind: object, shape: Shape) -> str:
 def ready(array: np.ndarray, tensor: TensorInfo, kind: np.dtype[np.generic]) -> np.ndarray:
     """`array` contiguous and aligned, copied if it was not; RunError if its dtype is another than `kind`."""
     if array.dtype != kind:
+        if kind.kind == "O" and is_text(array):
+            return np.array(array, kind, order="C")
         if array.dtype.newbyteorder() == kind:
             return np.ascontiguousarray(array, kind).reshape(array.shape)
         hint = f"x.astype({tensor.dtype!r}) converts it"

@@ -20,7 +20,7 @@ from legato.runtime.size import Size, names, show
 from legato.runtime.values import Data
 
 __all__ = ["MAX_DEPTH", "Cell", "ConstructorInfo", "DataInfo", "Field", "ObjectInfo", "TensorField", "data_types",
-           "faults", "object_infos", "without_sizes"]  # fmt: skip
+           "faults", "object_infos", "parts_of", "without_sizes"]  # fmt: skip
 
 MAX_DEPTH: Final = 100  # of tuples in a field, or in a result: types have no more
 MAX_TAGS: Final = 1 << 16
@@ -110,7 +110,7 @@ class Cell:
     @staticmethod
     def of(fields: Sequence[Field]) -> Cell:
         """The cell of a constructor with these fields."""
-        parts = tuple(_parts(tuple(fields)))
+        parts = tuple(parts_of(tuple(fields)))
         boxed = [i for i, part in enumerate(parts) if _is_boxed(part)]
         return Cell(parts, (*boxed, *(i for i, part in enumerate(parts) if not _is_boxed(part))), len(boxed))
 
@@ -119,7 +119,8 @@ def _is_boxed(part: TensorField | int) -> bool:
     return isinstance(part, int) or bool(part.shape)
 
 
-def _parts(field: Field) -> Iterator[TensorField | int]:
+def parts_of(field: Field) -> Iterator[TensorField | int]:
+    """The tensors and data types in a field, tuples taken apart."""
     stack = [field]
     while stack:
         part = stack.pop()
@@ -182,7 +183,7 @@ def faults(types: Sequence[DataInfo], objects: Sequence[ObjectInfo], dims: Seque
 
 
 def _cell_faults(constructor: ConstructorInfo, types: int, dims: Sequence[str]) -> Iterator[str]:
-    parts = list(_parts(constructor.fields))
+    parts = list(parts_of(constructor.fields))
     if len(parts) + len(constructor.dims) >= MAX_TAGS:
         yield f"constructor {constructor.name!r} has {len(parts)} parts"
     plain = {size for part in parts if isinstance(part, TensorField) for size in part.sizes if isinstance(size, str)}

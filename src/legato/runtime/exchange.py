@@ -21,6 +21,7 @@ from legato.runtime.object_parts import WORD, Extent, OwnPart, Part
 from legato.runtime.program import FunctionInfo
 from legato.runtime.signature import Signature, fault
 from legato.runtime.size import compile_size, names, show
+from legato.runtime.strings import Strings
 from legato.runtime.told import extent_of
 from legato.runtime.values import Data, as_data, set_constructor, set_fields
 from legato.runtime.workspace import Workspace
@@ -43,12 +44,12 @@ class _Case:
     which of `kinds` it is of), scalars: (which part, what it is), as they lie in the cell. Behind these lie the dims
     `own`; -1 is the number of the kind of a part of such extents. For reading, each with its part's word of a record:
     values: (which part, word, type), tensors: (which part, word, what it is), numbers: (which part, word, which of
-    `dtypes`). bare: the value, if it has no parts.
+    `dtypes`), texts: (which part, word). bare: the value, if it has no parts.
     """
 
     __slots__ = (
         "_env", "bare", "boxed", "extents", "flat", "head", "info", "numbers", "own", "parts", "scalars", "size",
-        "tells", "tensors", "values",
+        "tells", "tensors", "texts", "values",
     )  # fmt: skip
 
     def __init__(
@@ -75,8 +76,9 @@ class _Case:
             (n, word, ty) for n, word, p in boxed if isinstance(p, int) and isinstance(ty := kinds[p], _Type)
         ]
         self.tensors = [(n, word, part) for n, word, part in boxed if not isinstance(part, int)]
-        scalars = enumerate(self.scalars, _HEAD + cell.pointers)
-        self.numbers = [(n, word, dtypes.setdefault(part.kind, len(dtypes))) for word, (n, part) in scalars]
+        scalars = [(n, word, part) for word, (n, part) in enumerate(self.scalars, _HEAD + cell.pointers)]
+        self.numbers = [(n, w, dtypes.setdefault(p.kind, len(dtypes))) for n, w, p in scalars if not p.is_text]
+        self.texts = [(n, word) for n, word, part in scalars if part.is_text]
         self.bare = None if self.parts else Data(info, self.fields([]))
 
     def _part(self, field: TensorField, dims: Sequence[str], env: Sequence[int]) -> Part | OwnPart:
@@ -209,20 +211,24 @@ class Exchange:
         for ty in self._types:
             ty.complete([_Case(c, self._dims, values, self._kinds, self._dtypes) for c in ty.info.constructors])
 
-    def results(self, workspace: int, extents: Sequence[int], handles: Sequence[int]) -> list[Any]:
+    def results(
+        self, workspace: int, extents: Sequence[int], handles: Sequence[int], strings: Strings | None = None
+    ) -> list[Any]:
         """The values of the results `handles`, whose extents are known by now."""
         reader = Exchange(self._info, self._env, extents) if extents else self
         values = (*self._env, *extents)
         kinds = [
             Part(r.data, self._dims, values) if isinstance(r.data, TensorField) else r.data for r in self._info.results
         ]
-        return reader._read(workspace, kinds, handles)
+        return reader._read(workspace, kinds, handles, strings)
 
     # ------------------------------------------------------------------------------------------------ in
 
-    def build(self, workspace: int, infos: Sequence[ObjectInfo], values: Sequence[object]) -> list[int]:
+    def build(
+        self, workspace: int, infos: Sequence[ObjectInfo], values: Sequence[object], strings: Strings | None = None
+    ) -> list[int]:
         """Handles of new objects for `values`; RunError where one does not fit its type, or memory ends."""
-        script = _Script(len(self._kinds))
+        script = _Script(len(self._kinds), strings)
         roots = array("q", [self._add(script, info, value) for info, value in zip(infos, values, strict=True)])
         words = script.finished()
         status = library().lg_objects_new(
@@ -276,20 +282,22 @@ class Exchange:
                 words.append(reference)
             for n, scalar in case.scalars:
                 part = parts[n]
-                words.append(int(part) if type(part) is scalar.integer else scalar.word(part, where))
+                words.append(int(part) if type(part) is scalar.integer else scalar.word(part, where, script.strings))
             words += own
         script.cells += len(values)
         return first
 
     # ------------------------------------------------------------------------------------------------ out
 
-    def _read(self, workspace: int, roots_are: Sequence[int | Part], handles: Sequence[int]) -> list[Any]:
+    def _read(
+        self, workspace: int, roots_are: Sequence[int | Part], handles: Sequence[int], strings: Strings | None
+    ) -> list[Any]:
         """The values of the objects `handles`; RunError if memory ends, or one contains itself.
 
         A value is there, empty, before what it consists of is: so one loop, from those that refer to others on, tells
         each record its type and fills each value. Written for speed, as `_add`.
         """
-        graph, roots = _Graph.of(workspace, handles)
+        graph, roots = _Graph.of(workspace, handles, strings)
         words, made, types, new = graph.words, graph.made, graph.types, object.__new__
         columns = [graph.column(kind) for kind in self._dtypes]
         found = [
@@ -323,6 +331,8 @@ class Exchange:
                     parts[n] = graph.tensor(words[at + word], tensor if isinstance(tensor, Part) else tensor.at(own))
             for n, word, column in case.numbers:
                 parts[n] = columns[column][at + word, ...].copy()
+            for n, word in case.texts:
+                parts[n] = graph.text(words[at + word])
             value = made[number]
             set_constructor(value, case.info)
             set_fields(value, tuple(parts) if case.flat >= 0 else case.fields(parts))
@@ -332,9 +342,10 @@ class Exchange:
 class _Graph:
     """Records of objects, and what has been made of them so far: `types` are those of values."""
 
-    __slots__ = ("_data", "made", "starts", "types", "words")
+    __slots__ = ("_data", "_strings", "made", "starts", "types", "words")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, strings: Strings | None) -> None:
+        self._strings = strings
         self._data = np.frombuffer(data, np.int64)
         self.words: list[int] = self._data.tolist()
         self.starts = _starts(self.words)
@@ -342,7 +353,7 @@ class _Graph:
         self.types: list[_Type | None] = [None] * len(self.starts)
 
     @staticmethod
-    def of(workspace: int, handles: Sequence[int]) -> tuple[_Graph, array[int]]:
+    def of(workspace: int, handles: Sequence[int], strings: Strings | None) -> tuple[_Graph, array[int]]:
         """The records of the objects `handles`, and what refers to those."""
         roots = array("q", handles)
         records, count = ctypes.c_void_p(), ctypes.c_int64()
@@ -352,11 +363,17 @@ class _Graph:
         if status:
             what = "out of memory: no room for the results" if status == _MEMORY else "a result contains itself"
             raise RunError(what)
-        return _Graph(ctypes.string_at(records.value or 0, WORD * count.value) if count.value else b""), roots
+        data = ctypes.string_at(records.value or 0, WORD * count.value) if count.value else b""
+        return _Graph(data, strings), roots
 
     def column(self, kind: np.dtype[Any]) -> np.ndarray:
         """The words as scalars of a dtype."""
         return self._data.view(kind)[:: WORD // kind.itemsize]
+
+    def text(self, number: int) -> np.ndarray:
+        """The string that a number stands for, as a scalar."""
+        assert self._strings is not None, "a program that has strings has a table of them"
+        return self._strings.texts(np.array(number))
 
     def value(self, reference: int, ty: _Type) -> Data:
         """The value that is referred to, of type `ty`: empty, if it is met first."""
@@ -375,7 +392,7 @@ class _Graph:
         found: np.ndarray | None = self.made[number]
         if found is None:
             at = self.starts[number]
-            found = self.made[number] = part.read(self.words[at], self.words[at + 1])
+            found = self.made[number] = part.read(self.words[at], self.words[at + 1], self._strings)
         return found
 
 
@@ -389,7 +406,7 @@ class ObjectCall:
     ) -> None:
         info = signature.info
         self._exchange, self._workspace = exchange, workspace
-        self._given = exchange.build(workspace.handle, info.objects, objects)
+        self._given = exchange.build(workspace.handle, info.objects, objects, workspace.strings)
         self._slots, self._extents = np.zeros(len(info.results), np.int64), np.zeros(len(info.extents), np.int64)
         for word, i in signature.object_words:
             workspace.words[word] = self._given[i]
@@ -402,7 +419,8 @@ class ObjectCall:
         """The results, once the call has succeeded; all its objects end."""
         handles = self._slots.tolist()
         try:
-            return self._exchange.results(self._workspace.handle, self._extents.tolist(), handles)
+            where, strings = self._workspace.handle, self._workspace.strings
+            return self._exchange.results(where, self._extents.tolist(), handles, strings)
         finally:
             self._workspace.end_objects([*self._given, *handles])
 
@@ -410,9 +428,10 @@ class ObjectCall:
 class _Script:
     """Records so far: of cells from the first on, of tensors from the last on."""
 
-    __slots__ = ("_alive", "_own", "_tensors", "cells", "known", "words")
+    __slots__ = ("_alive", "_own", "_tensors", "cells", "known", "strings", "words")
 
-    def __init__(self, kinds: int) -> None:
+    def __init__(self, kinds: int, strings: Strings | None) -> None:
+        self.strings = strings
         self.words: list[int] = []  # of cells
         self.cells = 0
         self.known: list[dict[int, int]] = [{} for _ in range(kinds)]  # by kind: id of a value -> what refers to it
@@ -422,7 +441,7 @@ class _Script:
 
     def tensor(self, value: object, part: Part, where: str) -> int:
         """Adds the record of a tensor; what refers to it."""
-        data = part.array(value, where)
+        data = part.array(value, where, self.strings)
         self._alive.append(data)
         self._tensors.append((_ELSEWHERE, data.nbytes, address(data)))
         return -2 * len(self._tensors)

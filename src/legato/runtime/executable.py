@@ -28,6 +28,7 @@ from legato.runtime.parts import Constants, Parts, join_constants
 from legato.runtime.program import HostOpInfo, Program, TensorInfo
 from legato.runtime.signature import Plan, Shape, Signature
 from legato.runtime.status import MEMORY, Room, error_of
+from legato.runtime.strings import Strings
 from legato.runtime.workspace import HostRunner, Keeper, Workspace, host_callback
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ class Executable(Facts):
     """
 
     __slots__ = ("__weakref__", "_asked", "_bodies", "_body_of", "_callback", "_code", "_entry", "_exchanges", "_flags",
-                 "_free", "_host_ops", "_keep", "_limit", "_packed", "_parts", "_plans", "_run", "_signature",
-                 "function", "program", "threads")  # fmt: skip
+                 "_free", "_host_ops", "_keep", "_limit", "_numbers", "_packed", "_parts", "_plans", "_run",
+                 "_signature", "function", "program", "threads")  # fmt: skip
 
     _bodies: tuple[Executable, ...]
 
@@ -97,6 +98,7 @@ class Executable(Facts):
         self._run = library().lg_run
         self._host_ops = host_ops
         self._packed = packed
+        self._numbers = {text: n for n, text in enumerate(program.strings)}
         self._bodies = tuple(self._variant(name, self.threads) for name in program.functions[function].bodies)
         self._body_of: dict[Plan, Executable] = {}
 
@@ -297,7 +299,10 @@ class Executable(Facts):
             workspace = self._free.pop()
         except IndexError:
             workspace = self._new_workspace()
-        words, signature = workspace.words, self._signature
+        words, signature, strings = workspace.words, self._signature, workspace.strings
+        places = outputs
+        if strings is not None:
+            arrays, places = strings.entered(arrays, signature.names), strings.places(outputs)
         if workspace.plan is not plan:
             workspace.plan = plan
             for word, value in plan.dims:
@@ -305,7 +310,7 @@ class Executable(Facts):
         for word, i in signature.input_words:
             words[word] = address(arrays[i])
         for word, i in signature.output_words:
-            words[word] = address(outputs[i])
+            words[word] = address(places[i])
         on_main = get_ident() == main_thread().ident and getsignal(SIGINT) is default_int_handler
         results: Sequence[Any] = ()
         try:
@@ -315,21 +320,26 @@ class Executable(Facts):
                 workspace.handle, self._entry, workspace.words_address, plan.workspace, self.threads,
                 self._flags | on_main,
             )  # fmt: skip
-            failure = workspace.failures.pop() if workspace.failures else None
-            report = tuple(workspace.report) if status else ()
-            refused = workspace.refused() if status == MEMORY else (0, 0)
             if status:
-                workspace.waiting.clear()
-            if signature.has_objects and not status:
+                raise self._error(status, workspace, plan)
+            if signature.has_objects:
                 results = call.results()
+            if strings is not None:
+                strings.left(places, outputs)
         finally:
             self._keep(workspace, plan.workspace)
-        if status:
-            error = error_of(status, self.program, Room(*refused, plan.workspace, self._limit), failure, report)
-            if isinstance(error, LegatoError):
-                error.begun = True
-            raise error
         return results
+
+    def _error(self, status: int, workspace: Workspace, plan: Plan) -> BaseException:
+        """Why a call has failed."""
+        failure = workspace.failures.pop() if workspace.failures else None
+        refused = workspace.refused() if status == MEMORY else (0, 0)
+        room = Room(*refused, plan.workspace, self._limit)
+        workspace.waiting.clear()
+        error = error_of(status, self.program, room, failure, tuple(workspace.report))
+        if isinstance(error, LegatoError):
+            error.begun = True
+        return error
 
     def _new_workspace(self) -> Workspace:
         # Checked here, not earlier: an executable for another machine may be made, looked at and saved.
@@ -342,6 +352,7 @@ class Executable(Facts):
             self._limit,
             self._callback,
             self._signature.report_words,
+            Strings(self.program.strings, self._numbers) if self._numbers else None,
         )
 
     # ------------------------------------------------------------------------------------------------ memory

@@ -25,6 +25,7 @@ _STARTS: Final = 40  # from which dims that fit are looked for
 _STEPS: Final = 32  # changes of one dim on the way there
 _SEARCHED: Final = 4097  # numbers below this are tried
 _SEARCHED_AGAIN: Final = 65  # from another start
+_WORDS: Final = ("", "a", "b", "Legato", "legato", "two words", "é")
 DEFAULT_DIM: Final = 4  # of a dim that nothing is said about, where its range allows it
 
 
@@ -98,6 +99,8 @@ def _fill(rng: np.random.Generator, tensor: TensorInfo, shape: tuple[int, ...], 
 
 def fill_array(rng: np.random.Generator, kind: DType, shape: Sequence[int], how: Fill) -> np.ndarray:
     """An array of that dtype and shape."""
+    if kind.is_string:
+        return rng.choice(_WORDS if how == "random" else [""], shape).astype(kind.numpy)
     if how == "zeros":
         return np.zeros(shape, kind.numpy)
     if how == "ones":

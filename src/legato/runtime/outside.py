@@ -36,6 +36,7 @@ from legato.runtime.packed import (
 )
 from legato.runtime.program import HostOpInfo
 from legato.runtime.reader import Reader, parse_json
+from legato.runtime.strings import Strings, uses_strings
 
 __all__ = ["Message", "PackedCall", "Step", "outside_ops"]
 
@@ -72,7 +73,7 @@ class Message:
     args: tuple[Parts, ...]
 
 
-Run = Callable[[Words, list[np.ndarray]], None]
+Run = Callable[[Words, list[np.ndarray], "Strings | None"], None]
 
 
 def outside_ops(ops: Sequence[HostOpInfo], packed: Mapping[str, object] | None) -> dict[int, Run]:
@@ -103,7 +104,7 @@ def _packed_run(info: HostOpInfo, made: PackedCall, packed: Packed) -> Run:
     fills = made.step is Step.CALL and (info.op == "call_dps_packed" or is_c_function(packed.function))
 
     def run(words: Words, waiting: list[np.ndarray], lent: Lent) -> None:
-        inputs, outputs = arrays(words, lent)
+        inputs, outputs = arrays(words, None, lent)
         args = _nested(made.type.args, iter(inputs))
         if made.step is Step.CALL:
             wanted = [Wanted(out.dtype, out.shape) for out in outputs]
@@ -126,8 +127,8 @@ def _stored(info: HostOpInfo, made: PackedCall) -> Run:
     """Puts results where they belong."""
     arrays = HostArrays(info)
 
-    def run(words: Words, waiting: list[np.ndarray]) -> None:
-        _, outputs = arrays(words)
+    def run(words: Words, waiting: list[np.ndarray], strings: Strings | None) -> None:
+        _, outputs = arrays(words, None)
         if len(outputs) != len(waiting):
             raise PackedError(f"packed function {made.name!r}: {len(waiting)} results are there, wanted {len(outputs)}")
         for n, (out, result) in enumerate(zip(outputs, waiting, strict=True)):
@@ -144,8 +145,8 @@ def _told(info: HostOpInfo, message: Message) -> Run:
     """Prints, or tests."""
     arrays = HostArrays(info)
 
-    def run(words: Words, waiting: list[np.ndarray]) -> None:
-        inputs, _ = arrays(words)
+    def run(words: Words, waiting: list[np.ndarray], strings: Strings | None) -> None:
+        inputs, _ = arrays(words, strings)
         *condition, values = _nested(message.args, iter(inputs))
         if condition:
             messages.check(condition[0], message.format, values)
@@ -178,6 +179,7 @@ def _lending(
     name: str,
     words: Words,
     waiting: list[np.ndarray],
+    strings: Strings | None,
 ) -> None:
     """Runs a function on memory of the call; an error where somebody keeps a part of it."""
     lent: Lent = []
@@ -239,6 +241,8 @@ def _read(info: HostOpInfo) -> PackedCall | Message:
     ty = PackedType(_list(data["type"]["args"], _MAX_NESTED), tuple(map(_slot, data["type"]["results"].list())))
     if any(slot.dtype == DIM for slot in ty.results):
         data["type"].fail("results that are tensors")
+    if uses_strings((*leaves(ty.args), *ty.results)):
+        data["type"].fail("no strings: packed functions take none")
     if step != Step.RESULTS:
         _require(data, ty.args, info)
     count = sum(d is None for slot in ty.results for d in slot.shape) if step == Step.EXTENTS else len(ty.results)

@@ -6,23 +6,34 @@ Everything here is a value and survives a round trip through JSON: `Program.to_j
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, field, replace
 from typing import Final
 
 from legato.base.dataclass import dataclass
 from legato.base.dtype import BY_NAME
 from legato.base.errors import ArtifactError
 from legato.base.precision import Precision
-from legato.runtime.datatypes import MAX_DEPTH, DataInfo, ObjectInfo, data_types, faults, object_infos, without_sizes
+from legato.runtime.datatypes import (
+    MAX_DEPTH,
+    DataInfo,
+    ObjectInfo,
+    TensorField,
+    data_types,
+    faults,
+    object_infos,
+    parts_of,
+    without_sizes,
+)
 from legato.runtime.reader import Reader
 from legato.runtime.size import Size, SizeError, names, parse_size, show
+from legato.runtime.strings import table_fault, uses_strings
 from legato.runtime.told import data_dims
 from legato.runtime.violation import REPORT, AccessInfo
 
 __all__ = ["ABI", "FORMAT", "Constraint", "Deferred", "DimInfo", "ExternalInfo", "FunctionInfo", "HostOpInfo",
            "Program", "Structure", "TensorInfo", "Word", "program_from_json"]  # fmt: skip
 
-FORMAT: Final = 11  # of the artifact file and of the JSON in it
+FORMAT: Final = 12  # of the artifact file and of the JSON in it
 ABI: Final = 6  # LG_ABI_VERSION of legato.h
 
 # How outputs are returned: the number of an output (tensors first, then objects), or a tuple of structures.
@@ -146,6 +157,13 @@ class FunctionInfo:
         return tuple(of[kind][int(which)] for kind, which in self.words if kind in of)
 
     @property
+    def tensors(self) -> tuple[TensorInfo | TensorField, ...]:
+        """All tensors of its signature, those in values of data types, too."""
+        fields = [t for data in self.types for c in data.constructors for t in parts_of(c.fields)]
+        leaves = [*fields, *(o.data for o in (*self.objects, *self.results))]
+        return (*self.inputs, *self.outputs, *(t for t in leaves if isinstance(t, TensorField)))
+
+    @property
     def returned(self) -> tuple[TensorInfo | ObjectInfo, ...]:
         """All outputs: tensors, and behind them the `results`, as a call's words have them."""
         return (*self.outputs, *map(_as_tensor, self.results))
@@ -197,6 +215,7 @@ class Program:
     tests: tuple[AccessInfo, ...] = ()  # of accesses: status LG_CHECK + len(checks) + n is entry n
     host_ops: tuple[HostOpInfo, ...] = ()
     externals: tuple[ExternalInfo, ...] = ()
+    strings: tuple[str, ...] = ()  # by number, see `runtime.strings`; () where it has no tensor of strings
     stats: Mapping[str, object] = field(default_factory=dict)  # any JSON
     precision: str = Precision.DEFAULT.value  # what it was compiled with
     kernels: str = "[]"  # what `runtime.kernels` reads
@@ -216,10 +235,22 @@ class Program:
         """What is inconsistent in it, or None."""
         if self.precision not in _PRECISIONS:
             return f"unknown precision {self.precision!r}"
+        if found := table_fault(self.strings):
+            return found
+        if not self.strings and self._uses_strings():
+            return "it has a tensor of strings, and no strings"
         for name, function in self.functions.items():
             for fault in (*_faults(function), *_body_faults(function, self.functions)):
                 return f"function {name!r}: {fault}"
         return None
+
+    def with_strings(self, texts: tuple[str, ...]) -> Program:
+        """This program with the strings of its constants."""
+        return replace(self, strings=texts or (("",) if self._uses_strings() else ()))
+
+    def _uses_strings(self) -> bool:
+        tensors = [t for f in self.functions.values() for t in f.tensors]
+        return uses_strings([*tensors, *(t for op in self.host_ops for t in (*op.inputs, *op.outputs))])
 
 
 def _body_faults(f: FunctionInfo, functions: Mapping[str, FunctionInfo]) -> Iterator[str]:
@@ -325,6 +356,7 @@ def program_from_json(data: Reader, source: str = "", stages: Mapping[str, str] 
         tests=_tests(data),
         host_ops=tuple(map(_host_op, data["host_ops"].list())),
         externals=_externals(data),
+        strings=tuple(value.text() for value in data["strings"].list()),
         stats={key: value.value for key, value in stats.items()},
         precision=data["precision"].text(),
         kernels=data["kernels"].text(),

@@ -89,14 +89,15 @@ class Signature:
 
     __slots__ = ("_constraints", "_output_sizes", "_sizes", "_sources", "_workspace", "data_dims", "deferred",
                  "dim_words", "donated", "extent_words", "flags", "has_objects", "info", "input_words", "named",
-                 "object_words", "output_dtypes", "output_words", "pack", "report_words", "result_words", "returned",
-                 "tensors", "values")  # fmt: skip
+                 "names", "object_words", "output_dtypes", "output_words", "pack", "report_words", "result_words",
+                 "returned", "tensors", "values")  # fmt: skip
 
     def __init__(self, info: FunctionInfo) -> None:
         self.info = info
         dims = [dim.name for dim in info.dims]
         self.pack = _packer(info.structure)
         self.tensors = tuple((tensor, dtype(tensor.dtype).numpy) for tensor in info.inputs)
+        self.names = tuple(tensor.name for tensor in info.inputs)
         self.values = tuple(n for n, tensor in enumerate(info.inputs) if tensor.value is not None)
         self.output_dtypes = tuple(dtype(tensor.dtype).numpy for tensor in info.outputs)
         self.data_dims = info.data_dims

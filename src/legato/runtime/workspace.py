@@ -14,6 +14,7 @@ from legato.runtime.binding import HOST_OP, library
 from legato.runtime.floats import float_environment
 from legato.runtime.host_words import HostArrays, Words
 from legato.runtime.program import HostOpInfo
+from legato.runtime.strings import Strings
 
 __all__ = ["MAX_KEPT", "TRIM", "Failure", "HostRunner", "Keeper", "Workspace", "host_callback"]
 
@@ -26,7 +27,7 @@ HostRunner = Callable[[HostOpInfo, Sequence[np.ndarray]], Sequence[np.ndarray]]
 
 
 Failure = tuple[str | None, BaseException]  # what has failed, in words (None: the error says it), and how
-Callback = Callable[[list[Failure], list[np.ndarray], int, Words], int]
+Callback = Callable[[list[Failure], list[np.ndarray], "Strings | None", int, Words], int]
 
 _OK, _HOST_OP_FAILED = 0, 3  # LG_OK, LG_HOST_OP
 
@@ -35,7 +36,8 @@ class Workspace:
     """One call's state, reused from call to call.
 
     words: the array of arguments; plan: whose dims are in it. failures: what operators run in Python have raised;
-    waiting: what a packed function has given that is still to be stored; report: what a test that failed has left.
+    waiting: what a packed function has given that is still to be stored; report: what a test that failed has left;
+    strings: those of the call, if the program has any.
     """
 
     __slots__ = (
@@ -47,6 +49,7 @@ class Workspace:
         "handle",
         "plan",
         "report",
+        "strings",
         "waiting",
         "words",
         "words_address",
@@ -59,6 +62,7 @@ class Workspace:
         limit: int,
         callback: Callback | None,
         report_words: Sequence[tuple[int, int]] = (),
+        strings: Strings | None = None,
     ) -> None:
         lib = library()
         self._free = lib.lg_workspace_free
@@ -73,7 +77,8 @@ class Workspace:
             self.report = report
         self.failures: list[Failure] = []
         self.waiting: list[np.ndarray] = []
-        run = None if callback is None else partial(callback, self.failures, self.waiting)
+        self.strings = strings
+        run = None if callback is None else partial(callback, self.failures, self.waiting, strings)
         # not self: a cycle would keep the arena until the next garbage collection
         self._callback = None if run is None else HOST_OP(lambda user, op, args: run(op, args))
         self.handle: int = lib.lg_workspace_new(constants, limit, self._callback, None) or 0
@@ -134,6 +139,8 @@ class Keeper:
         workspace.call = calls
         if needed > self._most:
             self._most = needed
+        if workspace.strings is not None:
+            workspace.strings.clear()
         if len(self._free) < MAX_KEPT:
             self._free.append(workspace)
         if not calls % TRIM:
@@ -161,9 +168,11 @@ def host_callback(
     outside = outside_ops(ops, packed)
     kernels = [outside.get(n) or _HostOp(op, run, flush=flush) for n, op in enumerate(ops)]
 
-    def callback(failures: list[Failure], waiting: list[np.ndarray], op: int, words: Words) -> int:
+    def callback(
+        failures: list[Failure], waiting: list[np.ndarray], strings: Strings | None, op: int, words: Words
+    ) -> int:
         try:
-            kernels[op](words, waiting)
+            kernels[op](words, waiting, strings)
         except BaseException as error:  # nothing may pass through C: the call fails, and raises it then
             is_told = op in outside and isinstance(error, LegatoError)
             failures.append((None if is_told else f"operator {ops[op].op}", error))
@@ -181,19 +190,19 @@ class _HostOp:
     def __init__(self, info: HostOpInfo, run: HostRunner, *, flush: bool) -> None:
         self._info, self._run, self._arrays, self._flush = info, run, HostArrays(info), flush
 
-    def __call__(self, words: Words, waiting: list[np.ndarray]) -> None:
-        inputs, outputs = self._arrays(words)
+    def __call__(self, words: Words, waiting: list[np.ndarray], strings: Strings | None) -> None:
+        inputs, outputs = self._arrays(words, strings)
         with float_environment(flush=self._flush):
             results = self._run(self._info, inputs)
             if len(results) != len(outputs):
                 raise RunError(f"gave {len(results)} results; its type has {len(outputs)}")
-            made = [_checked(np.asarray(result), out) for out, result in zip(outputs, results, strict=True)]
-            for out, result in zip(outputs, made, strict=True):
-                out[...] = result
+            given = zip(results, outputs, self._arrays.kinds, strict=True)
+            made = [_checked(np.asarray(result), out.shape, kind) for result, out, kind in given]
+            self._arrays.store(outputs, made, strings)
 
 
-def _checked(result: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """`result`, which is to be stored in `out`."""
-    if result.shape != out.shape or result.dtype != out.dtype:
-        raise RunError(f"gave {result.dtype}{list(result.shape)}; its type says {out.dtype}{list(out.shape)}")
+def _checked(result: np.ndarray, shape: tuple[int, ...], kind: np.dtype[np.generic]) -> np.ndarray:
+    """`result`, which is to be stored as an output of that shape and dtype."""
+    if result.shape != shape or result.dtype != kind:
+        raise RunError(f"gave {result.dtype}{list(result.shape)}; its type says {kind}{list(shape)}")
     return result

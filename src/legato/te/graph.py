@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from legato.arith.expr import const
-from legato.base.errors import InternalError
+from legato.base.errors import InternalError, UnsupportedError
 from legato.base.node import post_order
 from legato.ir import expr as ir
 from legato.ir.let import chain
@@ -58,4 +58,7 @@ def _scalar(node: ir.Constant) -> Tensor:
     ty = node.ty
     if not isinstance(ty, TensorType) or ty.rank:
         raise InternalError(f"a primitive function holds a constant of type {node.ty}: only scalars stay inside")
+    if ty.dtype.is_string:
+        hint = "give it as an argument: which number it is, the program tells"
+        raise UnsupportedError("a primitive function holds a constant string", span=node.span, hint=hint)
     return compute((), lambda: const(node.data.item(), ty.dtype), "c")

@@ -56,7 +56,7 @@ class Objects:
         size = elements * dtype.bytes
         if size > raw.size:
             raise InternalError(f"open of {size} bytes of an object of {raw.size} bytes")
-        return raw[:size].view(dtype.numpy)
+        return raw[:size].view(dtype.stored)
 
     def size(self, handle: int) -> int:
         """The bytes of the payload."""

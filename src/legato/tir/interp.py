@@ -131,7 +131,7 @@ class _Machine:
         for param, arg in zip(func.params, args, strict=True):
             if isinstance(param, Buffer) != isinstance(arg, np.ndarray):
                 raise InternalError(f"argument {param!r} of {name} got {arg!r}")
-            if isinstance(param, Buffer) and arg.dtype != param.dtype.numpy:
+            if isinstance(param, Buffer) and arg.dtype != param.dtype.stored:
                 raise InternalError(f"argument {param.name} of {name} got {arg.dtype}, wanted {param.dtype}")
         return self.call(func, args)
 
@@ -152,7 +152,7 @@ class _Machine:
         """Undefined memory."""
         if dtype.is_float:
             return np.full(elements, math.nan, dtype.numpy)
-        return np.full(elements * dtype.bytes, 1 if dtype.is_bool else _POISON_BYTE, np.uint8).view(dtype.numpy)
+        return np.full(elements * dtype.bytes, 1 if dtype.is_bool else _POISON_BYTE, np.uint8).view(dtype.stored)
 
     def new(self, dtype: DType, elements: int, tag: int, pointers: int) -> tuple[int, Memory]:
         """The handle and the payload of a new object."""
@@ -171,7 +171,7 @@ class _Machine:
         end = offset + elements * dtype.bytes
         if offset < 0 or end > raw.size:
             raise InternalError(f"view {name} covers bytes {offset}..{end} of memory of {raw.size} bytes")
-        return raw[offset:end].view(dtype.numpy)
+        return raw[offset:end].view(dtype.stored)
 
     @staticmethod
     def outside(name: str, indices: tuple[int, ...], bounds: tuple[tuple[int, int], ...]) -> None:
@@ -216,7 +216,7 @@ def _logical(buffer: Buffer, memory: Memory, shape: tuple[int, ...]) -> np.ndarr
 
 def _physical(buffer: Buffer, array: np.ndarray[Any, Any], name: str) -> Memory:
     """A copy of a logical array as it lies in memory."""
-    if array.ndim != buffer.rank or array.dtype != buffer.dtype.numpy:
+    if array.ndim != buffer.rank or array.dtype != buffer.dtype.stored:
         wanted = f"{buffer.dtype} of rank {buffer.rank}"
         raise InternalError(f"array for {name} is {array.dtype} of rank {array.ndim}, wanted {wanted}")
     for dim, (extent, got) in enumerate(zip(buffer.shape, array.shape, strict=True)):

@@ -9,6 +9,7 @@ from typing import Any
 
 from legato.base.dataclass import dataclass
 from legato.base.node import transform
+from legato.base.strings import bits
 from legato.ir.contents import called_operators
 from legato.ir.devices import PLACING
 from legato.ir.effects import Effects
@@ -80,7 +81,7 @@ def _key(node: Expr) -> tuple[object, ...] | None:
         case TupleGetItem():
             return ("get", node.index, _ident(node.value))
         case Constant() if node.data.nbytes <= SMALL:
-            return ("constant", node.data.dtype.str, node.data.dtype.name, node.data.shape, node.data.tobytes())
+            return ("constant", node.data.dtype.str, node.data.dtype.name, node.data.shape, bits(node.data))
         case _:
             return None
 

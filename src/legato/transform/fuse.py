@@ -402,7 +402,7 @@ class _Block:
                 return replace(e, fields=tuple(operand(f) for f in e.fields))
             if isinstance(e, Var) and e in inner:
                 return inner[e]
-            if not isinstance(e, Var | Constant) or (isinstance(e, Constant) and e.data.ndim == 0):
+            if not isinstance(e, Var | Constant) or (isinstance(e, Constant) and _is_number(e)):
                 return e
             key: object = e if isinstance(e, Var) else id(e)
             if key not in params:
@@ -421,6 +421,11 @@ class _Block:
             tuple(params.values()), body, body.ty, attrs={"Primitive": 1}, ty=FuncType(types, body.ty), span=body.span
         )
         return Call(func, tuple(args), ty=body.ty, span=body.span)
+
+
+def _is_number(node: Constant) -> bool:
+    """True for a scalar that kernels have as a literal; which number a string is, programs tell."""
+    return node.data.ndim == 0 and node.data.dtype.kind != "O"
 
 
 def _runs_along(node: _Node, shape: tuple[Dim, ...]) -> bool:

@@ -156,7 +156,7 @@ def compare(found: Sequence[Array], wanted: Sequence[Any], rtol: float, atol: fl
     for n, (got, want) in enumerate(zip(found, map(np.asarray, wanted), strict=True)):
         if (got.dtype, got.shape) != (want.dtype, want.shape):
             return f"output {n}: {got.dtype}{got.shape}, wanted {want.dtype}{want.shape}"
-        if not (np.array_equal(got, want) if want.dtype.kind in "biu" else _close(got, want, rtol, atol)):
+        if not (np.array_equal(got, want) if want.dtype.kind in "biuO" else _close(got, want, rtol, atol)):
             return f"output {n} differs"
     return None
 

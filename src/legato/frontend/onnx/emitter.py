@@ -383,8 +383,12 @@ class Emitter(Builder):
         return self.constant(value, self.dtype(x))
 
     def to(self, x: Expr, dtype: DType) -> Expr:
-        """`x` as `dtype`."""
-        return x if self.dtype(x) == dtype else self.cast(x, dtype=dtype)
+        """`x` as `dtype`: numbers as text, and the other way round, too."""
+        if self.dtype(x) == dtype:
+            return x
+        if dtype.is_string:
+            return self.strings.format(x)
+        return (self.strings.parse if self.dtype(x).is_string else self.cast)(x, dtype=dtype)
 
     def wide(self, x: Expr) -> Expr:
         """`x` as what steps of one operator compute in: 16-bit floats as float32, so that they neither overflow nor

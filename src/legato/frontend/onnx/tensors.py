@@ -36,6 +36,7 @@ _DTYPES: dict[int, DType] = {
     TensorProto.UINT32: dt.uint32,
     TensorProto.UINT64: dt.uint64,
     TensorProto.BFLOAT16: dt.bfloat16,
+    TensorProto.STRING: dt.string,
 }
 _STORED = {"FLOAT8E4M3FN": "float8_e4m3fn", "FLOAT8E4M3FNUZ": "float8_e4m3fnuz", "FLOAT8E5M2": "float8_e5m2",
            "FLOAT8E5M2FNUZ": "float8_e5m2fnuz", "FLOAT8E8M0": "float8_e8m0fnu", "FLOAT6E2M3": "float6_e2m3fn",
@@ -54,7 +55,7 @@ def type_name(code: int) -> str:
 
 
 def element_type(code: int, what: str) -> DType:
-    """The dtype of an ONNX element type; UnsupportedError for strings and complex numbers."""
+    """The dtype of an ONNX element type; UnsupportedError for complex numbers."""
     found = _DTYPES.get(code)
     if found is not None:
         return found
@@ -111,6 +112,8 @@ def to_array(tensor: TensorProto, folder: Folder | None, what: str, data: NDArra
     count = element_count(shape, what)
     if tensor.HasField("segment"):
         raise UnsupportedError(f"{what}: a tensor stored in segments")
+    if dtype.is_string:
+        return np.reshape(_strings(tensor, count, what), shape)
     if tensor.data_location == TensorProto.EXTERNAL:
         flat = _decoded(_external(tensor, folder, _size(count, dtype), what), dtype, count)
     elif data is not None or tensor.HasField("raw_data"):
@@ -122,6 +125,22 @@ def to_array(tensor: TensorProto, folder: Folder | None, what: str, data: NDArra
     else:
         flat = _typed(tensor, dtype, count, what)
     return np.reshape(flat, shape)
+
+
+def _strings(tensor: TensorProto, count: int, what: str) -> Array:
+    """The elements of a tensor of strings, which lie in the message itself."""
+    values = tensor.string_data
+    if tensor.data_location == TensorProto.EXTERNAL or tensor.HasField("raw_data"):
+        raise ImportModelError(f"{what}: strings as bytes", hint="the standard has them in string_data")
+    if len(values) != count:
+        raise ImportModelError(f"{what}: {len(values)} elements, but its shape has {count}")
+    found = np.empty(count, object)
+    for n, value in enumerate(values):
+        try:
+            found[n] = value.decode()
+        except UnicodeDecodeError as error:
+            raise ImportModelError(f"{what}: string {n} is not UTF-8: {error.reason}") from None
+    return found
 
 
 def _external(tensor: TensorProto, folder: Folder | None, size: int, what: str) -> NDArray[np.uint8]:

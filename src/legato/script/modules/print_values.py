@@ -58,7 +58,8 @@ class Arrays:
     def _written(data: np.ndarray[Any, Any]) -> str:
         """An array: as numbers where they are few and give back the same bits, else as its bytes."""
         dtype = dt.dtype(data.dtype)
-        numbers = data.tolist() if data.size <= _INLINE and data.size + (data.ndim < 2) > 0 else None
+        is_short = data.size <= _INLINE or dtype.is_string
+        numbers = data.tolist() if is_short and data.size + (data.ndim < 2) > 0 else None
         if numbers is not None and (not dtype.is_float or bool(np.isfinite(data.astype(np.float64)).all())):
             return f'{numbers!r}, "{dtype}"'
         text = base64.b64encode(data.tobytes()).decode()

@@ -100,6 +100,8 @@ def decoded(text: str, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, 
         raw = base64.b64decode(text, validate=True)
         if dtype.is_bool and raw.strip(b"\x00\x01"):
             raise ValueError("a byte of bool that is neither 0 nor 1")
+        if dtype.is_string and not raw:
+            return np.empty(0, dtype.numpy).reshape(shape)  # others are written out
         return np.frombuffer(raw, dtype.numpy).reshape(shape)
     except ValueError as error:
         raise TypeCheckError(f"R.array: {error}") from error

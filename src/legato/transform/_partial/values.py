@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import fresh
+from legato.base.strings import bits
 from legato.ir.expr import Constant, Constructor, Expr, Function, GlobalVar, Tuple, Var
 from legato.ir.op import Op
 from legato.ir.types import TupleType, Type, TypeVar
@@ -122,7 +123,7 @@ class Literal(Value):
         self.ty = constant.ty
         data = constant.data
         if data.nbytes <= MAX_BYTES:
-            self.key = keys.number("literal", data.dtype, data.shape, data.tobytes())
+            self.key = keys.number("literal", data.dtype, data.shape, bits(data))
         else:
             self.key = keys.identity(data)
         if data.ndim == 0 and data.dtype.kind in "iu":
