@@ -29,7 +29,6 @@ EXCLUDED = (
     (r"^test_(dft|stft|melweight)", "signals"),
     (rf"^test_(blackman|hamming|hann)window{PLAIN}", "signals"),
     (rf"^test_(linear_attention|causal_conv_with_state|flexattention){PLAIN}", "not written yet"),
-    (r"^test_bitcast", "not written yet"),
     # single uses
     (r"^test_maxunpool_export_with_output_shape", "positions of another shape than that of the result"),
     (r"^test_resize.*antialias", "antialiasing"),
