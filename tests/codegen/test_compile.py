@@ -125,7 +125,7 @@ def test_no_code_calls_a_library(machine: Target, dtype: dt.DType) -> None:
         n = lanes
         x, y = buffer("x", (n,), dtype), buffer("y", (n,), dt.float64)
         i = index()
-        calls = [f for f in INTRINSICS.values() if not f.predicate and f.name != "bitnot"]
+        calls = [f for f in INTRINSICS.values() if not (f.predicate or f.bits or f.name == "bitnot")]
         values = [
             cast(call(f.name, *(cast(at(x, i), t) for t in f.operands or [dtype] * f.arity)), dtype) for f in calls
         ]

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+from legato.arith.expr import Expr, const, max_, select
 from legato.base import dtype as dt
 from legato.base.dtype import ALL_DTYPES, STORAGE_DTYPES, DType
 from legato.base.target import Target
 from legato.ops._dtypes import convert
+from legato.te.math import reinterpret
 from legato.tir import interp
 from legato.tir.expr import cast
 from legato.tir.stmt import Func, block
 from tests.codegen.programs import at, buffer, index, loop, put
-from tests.codegen.running import build
+from tests.codegen.running import build, check
 from tests.machines import LEVELS
 
 Array = np.ndarray[Any, Any]
@@ -57,14 +60,17 @@ def given(kind: DType) -> Array:
     return np.resize(found, -(-len(found) // LANES) * LANES)
 
 
-def conversion(source: DType, target: DType, count: int) -> Func:
-    """A kernel that converts by scalars, and by vectors."""
+def conversion(
+    source: DType, target: DType, count: int, f: Callable[[Expr], Expr] | None = None, name: str = "of"
+) -> Func:
+    """A kernel that converts by scalars, and by vectors: by `f`, or a cast."""
+    f = f or partial(cast, dtype=target)
     x, one, many = buffer("x", (count,), source), buffer("one", (count,), target), buffer("many", (count,), target)
     i, outer, lane = index("i"), index("o"), index("l")
     j = outer * LANES + lane
-    vectors = loop(outer, count // LANES, loop(lane, LANES, put(many, (j,), cast(at(x, j), target)), "vector"))
-    scalars = loop(i, count, put(one, (i,), cast(at(x, i), target)))
-    return Func(f"{target}_of_{source}", (x, one, many), block(scalars, vectors))
+    vectors = loop(outer, count // LANES, loop(lane, LANES, put(many, (j,), f(at(x, j))), "vector"))
+    scalars = loop(i, count, put(one, (i,), f(at(x, i))))
+    return Func(f"{target}_{name}_{source}", (x, one, many), block(scalars, vectors))
 
 
 def same(got: Array, want: Array) -> None:
@@ -100,3 +106,52 @@ def test_interpreted(kind: DType) -> None:
             assert interp.run(conversion(source, target, 64), [x, *outs]) == 0
             for got in outs:
                 same(got, convert(x, target))
+
+
+def patterns(kind: DType) -> Array:
+    """Elements of all bits, of which there are many."""
+    x = np.arange(0, 1 << 16, 7, np.uint64)[: 512 * LANES]
+    if kind.bits > 16:
+        x = x * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(64 - kind.bits)
+    return (x & np.uint64((1 << kind.width) - 1)).astype(f"u{kind.bytes}").view(kind.numpy)
+
+
+def bits_kernel(source: DType, target: DType, x: Array) -> Func:
+    return conversion(source, target, len(x), lambda e: reinterpret(e, target), "bits")
+
+
+@pytest.mark.parametrize("machine", LEVELS, ids=str)
+def test_bits(machine: Target) -> None:
+    """`as_X` keeps all bits, those of NaN as well, by scalars and by vectors."""
+    kinds = [d for d in (*ALL_DTYPES, *STORAGE_DTYPES) if not d.is_bool]
+    pairs = [(s, t) for s in kinds for t in kinds if s != t and s.width == t.width]
+    kernels = build([bits_kernel(s, t, patterns(s)) for s, t in pairs], machine)
+    for source, target in pairs:
+        x = patterns(source)
+        found = [np.zeros(len(x), target.numpy) for _ in range(2)]
+        words = np.array([a.ctypes.data for a in (x, *found)], np.int64)
+        assert kernels.kernel(f"{target}_bits_{source}")(words.ctypes.data, 0, 1) == 0
+        for got in found:
+            assert got.tobytes() == x.tobytes(), (source, target)
+
+
+def test_bits_of_what_is_computed() -> None:
+    """Floats of 16 bits are wider in registers; a bool is a byte."""
+    for source, target in (
+        (dt.float16, dt.int16),
+        (dt.bfloat16, dt.uint16),
+        (dt.float32, dt.int32),
+        (dt.bool_, dt.uint8),
+    ):
+        x = np.resize(np.array([1.5, -0.25, 0.0, 3.0]).astype(source.numpy), 2 * LANES)
+        outs = [np.zeros(len(x), target.numpy) for _ in range(2)]
+
+        def twice(e: Expr, kind: DType = target) -> Expr:
+            return reinterpret(select(const(True, dt.bool_), max_(e, e), e), kind)
+
+        check(conversion(source, target, len(x), twice), [x, *outs])
+        assert outs[0].tobytes() == x.tobytes()
+    given = np.resize(np.array([0, 1, 2, 255], np.uint8), 2 * LANES)
+    outs = [np.zeros(len(given), np.bool_) for _ in range(2)]
+    check(conversion(dt.uint8, dt.bool_, len(given), lambda e: reinterpret(e, dt.bool_)), [given, *outs])
+    np.testing.assert_array_equal(outs[0], given != 0)

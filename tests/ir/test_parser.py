@@ -364,7 +364,8 @@ def _error(text: str) -> str:
         ("let %x: Tensor[(2,), float33] = 1; 2", "unknown dtype `float33`\n  at <text>:1:22\n"
          "  | let %x: Tensor[(2,), float33] = 1; 2\n  |                      ^^^^^^^\n"
          "  hint: one of bool, float16, float32, float64, bfloat16, int8, int16, int32, int64, uint8, uint16, uint32, "
-         "uint64, string"),
+         "uint64, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu, float6_e2m3fn, "
+         "float6_e3m2fn, float4_e2m1fn, int4, uint4, int2, uint2, string"),
         ("shape[1i32]", "expected a dim, got a scalar of dtype int32\n  at <text>:1:7\n  | shape[1i32]\n"
          "  |       ^^^^\n  hint: dims are plain integers, names and + - * // % min max over them"),
         ("fn [n: ShapeVar(5, 1)](%x) { %x }", "the range of n is empty: 5 > 1\n  at <text>:1:21\n"

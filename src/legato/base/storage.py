@@ -9,7 +9,7 @@ import numpy as np
 from legato.base.dtype import DType, dtype, float32, int32
 from legato.base.formats import FORMATS, IntFormat
 
-__all__ = ["carrier", "code_of", "decoded", "encoded", "largest", "number_of", "whole"]
+__all__ = ["bits_of", "carrier", "code_of", "decoded", "encoded", "largest", "number_of", "reinterpreted", "whole"]
 
 Array = np.ndarray[Any, Any]
 
@@ -68,10 +68,23 @@ def _to_odd(x: Array) -> Array:
     return odd
 
 
+def reinterpreted(x: Array, kind: DType) -> Array:
+    """The same bits as elements of a dtype of the same width; a byte as a bool is True unless it is 0."""
+    bits = x.view(np.uint8) if x.dtype == np.bool_ else x
+    found: Array = np.asarray(bits.view(np.uint8) != 0) if kind.is_bool else bits.view(kind.numpy)
+    return found
+
+
 def number_of(code: Any) -> Any:
     """What one code stands for: a Python integer, or a float32."""
     found = decoded(np.asarray(code))[()]
     return int(found) if found.dtype.kind == "i" else found
+
+
+def bits_of(value: Any, source: DType, target: DType) -> Any:
+    """The bits of one value of dtype `source` as a Python integer or bool, or as a NumPy scalar."""
+    found = reinterpreted(np.asarray(value, source.numpy), target)[()]
+    return found if target.is_float or target.is_storage else found.item()
 
 
 def code_of(number: Any, source: DType, target: DType) -> Any:

@@ -16,12 +16,13 @@ from legato.codegen.affine import Affine, Polynomial, Resolved, add
 from legato.codegen.arithmetic import Arithmetic
 from legato.codegen.builder import Builder
 from legato.codegen.intrinsics import Intrinsics
-from legato.codegen.memory import Memory
+from legato.codegen.memory import MEMORY_TYPES, Memory
 from legato.codegen.objects import size_of, tag_of
 from legato.codegen.registers import Registers
 from legato.codegen.value import Value, boolean, literal, vector_constant
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Address, Call, Cast, Load, Size, Tag
+from legato.tir.intrinsics import INTRINSICS
 
 __all__ = ["Evaluator"]
 
@@ -79,8 +80,9 @@ class Evaluator:
 
     def _enters(self, e: Expr) -> bool:
         """Whether an expression's operands are evaluated before it: not those of index arithmetic, which is evaluated
-        as a whole, not pairs, which are loaded together, and not the sides of a Select that guards a load."""
-        if isinstance(e, Load) or (isinstance(e, Call) and e.name == "pair"):
+        as a whole, not pairs, which are loaded together, not what is loaded as other bits, and not the sides of a
+        Select that guards a load."""
+        if isinstance(e, Load) or (isinstance(e, Call) and (e.name == "pair" or INTRINSICS[e.name].bits)):
             return False
         if isinstance(e, Binary):
             return e.a.dtype is not dt.index
@@ -113,10 +115,8 @@ class Evaluator:
                 return self._var(e)
             case Load():
                 return self._load(e)
-            case Call(name="pair"):
-                return self._pair(*e.args)
             case Call():
-                return self._call(e, [memo[a] for a in e.args])
+                return self._call(e)
             case Address(buffer=buffer):
                 pointer = self.memory.pointer(buffer)
                 return self.builder.effect(f"ptrtoint ptr {pointer.text} to i64", "i64", 1)
@@ -153,9 +153,13 @@ class Evaluator:
                 return self._divide_lanes(e, r, int(e.b.value))
         return self.arithmetic.binary(e.op, self.value(e.a), self.value(e.b), dt.index, unsigned=self.nonnegative(e.a))
 
-    def _call(self, e: Call, args: list[Value]) -> Value:
+    def _call(self, e: Call) -> Value:
+        if e.name == "pair":
+            return self._pair(*e.args)
+        if INTRINSICS[e.name].bits:
+            return self.from_memory(self._bits(e.args[0], e.dtype), e.dtype)
         dtype = e.args[0].dtype
-        result = self.intrinsics.call(e.name, args, dtype)
+        result = self.intrinsics.call(e.name, [self.memo[a] for a in e.args], dtype)
         return result if e.dtype.is_bool else self.arithmetic.rounded(result, dtype)
 
     # ---------------------------------------------------------------------------------------------- memory
@@ -174,6 +178,16 @@ class Evaluator:
             return self._register(e.buffer).read(self.builder, where)
         return self.from_memory(self.memory.load(e.buffer, where, self.mask), e.dtype)
 
+    def _bits(self, e: Expr, dtype: DType) -> Value:
+        """An element of `dtype` as it is stored whose bits are those of `e`: no float of 16 bits is made of them, which
+        would change some that are NaN."""
+        if isinstance(e, Load) and e.buffer.scope is not Scope.REGISTER:
+            stored = self.memory.load(e.buffer, self.offset(e.buffer, e.indices), self.mask)
+        else:
+            stored = self.to_memory(self.value(e), e.dtype)
+        ty = MEMORY_TYPES[dtype.name]
+        return stored if stored.ty == ty else self.builder.unary("bitcast", stored, ty)
+
     def _pair(self, lo: Expr, hi: Expr) -> Value:
         """Two bfloat16 in 32 bits: by one access where they are neighbours in memory."""
         if isinstance(lo, Load) and isinstance(hi, Load) and lo.buffer is hi.buffer:
@@ -187,12 +201,15 @@ class Evaluator:
     def store(self, buffer: Buffer, indices: tuple[Expr, ...], e: Expr) -> None:
         """Stores the value of `e` in the lanes of the mask."""
         self._update = e if self.mask is None and _adds_to(e, buffer, indices) else None
-        value = self.value(e)
-        where = self.offset(buffer, indices)
         if buffer.scope is Scope.REGISTER:
-            self._register(buffer).write(self.builder, where, value, self.mask)
+            value = self.value(e)
+            self._register(buffer).write(self.builder, self.offset(buffer, indices), value, self.mask)
+            return
+        if isinstance(e, Call) and INTRINSICS[e.name].bits and not e.dtype.is_bool:
+            stored = self._bits(e.args[0], e.dtype)
         else:
-            self.memory.store(buffer, where, self.to_memory(value, buffer.dtype), self.mask)
+            stored = self.to_memory(self.value(e), buffer.dtype)
+        self.memory.store(buffer, self.offset(buffer, indices), stored, self.mask)
 
     def prefetch(self, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
         """Asks for the memory at `indices`, of the first lane if they differ between lanes."""

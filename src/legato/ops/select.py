@@ -13,6 +13,7 @@ from legato.arith.expr import Expr, const
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.base.storage import reinterpreted
 from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
 from legato.ir.expr import Call
@@ -21,7 +22,7 @@ from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import convert
 from legato.ops._families import EDGES, Array, broadcast_index, broadcast_value, elementwise, quiet
-from legato.ops._gradients import dtype_of, only, shape_of, sum_to
+from legato.ops._gradients import dtype_of, no_gradient, only, shape_of, sum_to
 from legato.ops._rules import NUMBER, broadcast_shapes, require_dtype, same_dtype, tensor
 from legato.te.tensor import Tensor, compute
 
@@ -159,7 +160,7 @@ clip = Op(
 )
 
 
-# ------------------------------------------------------------------ cast
+# ------------------------------------------------------------------ cast, reinterpret
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,8 @@ class CastAttrs(Attrs):
 def _cast_type(relation: Relation, x: Type, attrs: CastAttrs) -> Type:
     ty = tensor(relation, x, "data")
     if ty.dtype.is_string or attrs.dtype.is_string:
-        raise relation.fail(f"{ty.dtype} to {attrs.dtype}", hint="strings.format writes numbers, strings.parse reads them")
+        hint = "strings.format writes numbers, strings.parse reads them"
+        raise relation.fail(f"{ty.dtype} to {attrs.dtype}", hint=hint)
     return TensorType(ty.shape, attrs.dtype)
 
 
@@ -218,4 +220,45 @@ cast = Op(
         Sample((((3, 4), "float16"),), {"dtype": "float32"}, exact=True),
     ),
     doc="Converts elements. Float to integer truncates and saturates, NaN gives 0; integers wrap; to bool: is not 0.",
+)
+
+
+def _reinterpret_type(relation: Relation, x: Type, attrs: CastAttrs) -> Type:
+    ty = tensor(relation, x, "data")
+    if ty.dtype.width != attrs.dtype.width:
+        wide = f"{ty.dtype.width} bits, and of {attrs.dtype} {attrs.dtype.width}"
+        raise relation.fail(f"an element of {ty.dtype} has {wide}", hint="cast converts values")
+    return TensorType(ty.shape, attrs.dtype)
+
+
+def _reinterpret_compute(x: Tensor, attrs: CastAttrs, out_type: TensorType) -> Tensor:
+    return elementwise(x, lambda v: te.reinterpret(v, attrs.dtype), "reinterpret")
+
+
+def _reinterpret_reference(x: Array, attrs: CastAttrs) -> Any:
+    return reinterpreted(x, attrs.dtype)
+
+
+_NAN_BITS = np.array([0, 1, -1, 0x3C00, 0x7E00, 0x7FC1, -0x3F], np.int16)
+reinterpret = Op(
+    name="reinterpret",
+    args=("data",),
+    attrs=CastAttrs,
+    type_rel=_reinterpret_type,
+    reference=_reinterpret_reference,
+    compute=_reinterpret_compute,
+    grad=no_gradient,
+    fusion=Fusion.ELEMWISE,
+    storage=True,
+    samples=(
+        Sample((EDGES,), {"dtype": "int32"}, exact=True),
+        Sample((((2, 3), "int64"),), {"dtype": "float64"}, exact=True),
+        Sample((((), "float64"),), {"dtype": "uint64"}, exact=True),
+        Sample((((0, 3), "float16"),), {"dtype": "int16"}, exact=True),
+        *(Sample((_NAN_BITS,), {"dtype": d}, exact=True) for d in ("float16", "bfloat16", "uint16")),
+        Sample((np.array([True, False]),), {"dtype": "uint8"}, exact=True),
+        Sample((np.array([2, 0, 255], np.uint8),), {"dtype": "bool"}, exact=True),
+        Sample((np.arange(256, dtype=np.uint8),), {"dtype": "float8_e4m3fn"}, exact=True),
+    ),
+    doc="The bits of each element as one of another dtype of that width. A byte as a bool is True unless it is 0.",
 )

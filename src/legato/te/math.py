@@ -9,8 +9,8 @@ from legato.base.dtype import DType
 from legato.tir.expr import call, cast
 
 __all__ = ["abs_", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitnot", "cast", "ceil", "const", "cos", "cosh",
-           "eq", "erf", "exp", "floor", "fma", "ge", "gt", "isfinite", "isinf", "isnan", "land", "le",
-           "literal", "lnot", "log", "lor", "lt", "max_", "min_", "ne", "neg", "power", "round_", "rsqrt", "select",
+           "eq", "erf", "exp", "floor", "fma", "ge", "gt", "isfinite", "isinf", "isnan", "land", "le", "literal",
+           "lnot", "log", "lor", "lt", "max_", "min_", "ne", "neg", "power", "reinterpret", "round_", "rsqrt", "select",
            "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "truncdiv", "truncmod"]  # fmt: skip
 
 
@@ -68,6 +68,11 @@ def cos(x: Expr) -> Expr:
 def tan(x: Expr) -> Expr:
     """Tangent."""
     return call("tan", x)
+
+
+def reinterpret(x: Expr, dtype: DType) -> Expr:
+    """The bits of `x` as `dtype`, which is as wide."""
+    return x if x.dtype == dtype else call(f"as_{dtype}", x)
 
 
 def asin(x: Expr) -> Expr:

@@ -21,7 +21,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
 from legato.base.node import post_order
-from legato.base.storage import carrier, code_of, number_of
+from legato.base.storage import bits_of, carrier, code_of, number_of
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Address, Call, Cast, Load, Size, Tag
 from legato.tir.intrinsics import INTRINSICS
@@ -433,6 +433,9 @@ class _Scope:
         record = INTRINSICS.get(e.name)
         if record is None:
             raise InternalError(f"no intrinsic {e.name!r}")
+        if record.bits:
+            bits = self.writer.bound(partial(bits_of, source=e.args[0].dtype, target=e.dtype), e.name)
+            return f"{bits}({self.texts[e.args[0]]})"
         reference = self.writer.bound(record.reference, e.name)
         args = [self.texts[a] for a in e.args]
         if e.args[0].dtype.is_float:

@@ -19,6 +19,7 @@ from legato.tir._iterations import Frame, Frames
 from legato.tir._traffic import Access, Traffic
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Call, Load
+from legato.tir.intrinsics import INTRINSICS
 from legato.tir.stmt import Alloc, Barrier, For, Func, If, Let, LoopKind, Stmt, Store
 
 __all__ = ["BufferCost", "Cost", "Count", "kernel_cost"]
@@ -201,7 +202,7 @@ class _Counting:
                 self._operation(node, at, 2)
             elif node.name in _CHEAP:
                 self._operation(node, at, 1)
-            elif node.name != "pair":  # which says how two neighbours in memory are read
+            elif node.name != "pair" and not INTRINSICS[node.name].bits:  # which say how memory is read
                 self._call(node, at)
 
     def _varies(self, node: Expr, at: Frame) -> bool:

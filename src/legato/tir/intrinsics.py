@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
+from legato.base.storage import reinterpreted
 
 __all__ = ["INTRINSICS", "Intrinsic"]
 
@@ -25,7 +27,8 @@ _erf = np.frompyfunc(math.erf, 1, 1)
 class Intrinsic:
     """A scalar function: the result has the dtype of the first argument, or `result`, or is bool for a predicate.
 
-    `operands` are the dtypes of the arguments, where only these will do.
+    `operands` are the dtypes of the arguments, where only these will do. bits: the result has the bits of the argument,
+    whose dtype has as many.
     """
 
     name: str
@@ -35,6 +38,7 @@ class Intrinsic:
     predicate: bool = False
     result: DType | None = None
     operands: tuple[DType, ...] = ()
+    bits: bool = False
 
     def dtype(self, first: DType) -> DType:
         """The dtype of the result where the first argument has dtype `first`."""
@@ -105,5 +109,6 @@ _LIST = [
     Intrinsic("isnan", 1, np.isnan, predicate=True),
     Intrinsic("isinf", 1, np.isinf, predicate=True),
     Intrinsic("bitnot", 1, np.invert),
+    *(Intrinsic(f"as_{d}", 1, partial(reinterpreted, kind=d), result=d, bits=True) for d in dt.BY_NAME.values()),
 ]
 INTRINSICS: Mapping[str, Intrinsic] = MappingProxyType({i.name: i for i in _LIST})

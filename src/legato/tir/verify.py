@@ -176,6 +176,8 @@ class _Verifier:
                 self.used(node.buffer)
             elif isinstance(node, Call) and node.name not in INTRINSICS:
                 raise self.error(f"there is no intrinsic {node.name}")
+            elif isinstance(node, Call) and INTRINSICS[node.name].bits and node.args[0].dtype.width != node.dtype.width:
+                raise self.error(f"{node.args[0].dtype} and {node.dtype} have not as many bits, got {node}")
             elif isinstance(node, Address):
                 self.used(node.buffer)
             if not _is_comparison(node):

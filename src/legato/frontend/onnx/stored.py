@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import ImportModelError
@@ -14,7 +12,10 @@ from legato.ir.expr import Expr
 
 __all__ = ["converted"]
 
-_LEAST = 2.0**-127  # of float8e8m0
+# Of float32, in bits: 2^-127, 2^127 and infinity; and what rounds the exponent of a float8e8m0, in its last place.
+_LEAST, _LAST, _INFINITY = 0x00400000, 0xFE << 23, 0xFF << 23
+_ADDED = {"up": (1 << 23) - 1, "down": 0, "nearest": 1 << 22}
+_NONE = 0xFF  # the code of NaN
 
 
 def converted(b: Emitter, x: Expr, dtype: DType, *, saturate: bool = True, round_mode: str = "up") -> Expr:
@@ -34,20 +35,21 @@ def converted(b: Emitter, x: Expr, dtype: DType, *, saturate: bool = True, round
 
 
 def _power(b: Emitter, x: Expr, dtype: DType, saturate: bool, round_mode: str) -> Expr:
-    """The power of two next to |x|. A cast gives the nearest: from there one step up or down, where that is asked for.
+    """The exponent of |x|, in bits, for floats may count as 0 below 2^-126. Where the mantissa is not 0 it is one more,
+    by `up`, or where it is 1.5 at least, by `nearest`. (What a negative number becomes is not said.)
 
-    Without `saturate`, what is less than all of them is NaN. (What a negative number becomes is not said.)
+    With `saturate` what is out of range becomes the least or the largest; without, NaN.
     """
-    if round_mode not in ("up", "down", "nearest"):
-        raise ImportModelError(f"round_mode is {round_mode!r}, wanted up, down or nearest")
-    size = b.abs(x)
+    if round_mode not in _ADDED:
+        raise ImportModelError(f"round_mode is {round_mode!r}, wanted {', '.join(_ADDED)}")
+    size = b.bitwise_and(b.reinterpret(x, dtype="int32"), b.constant(0x7FFFFFFF, dt.int32))
+    least, last, infinity = (b.constant(bits, dt.int32) for bits in (_LEAST, _LAST, _INFINITY))
+    none = b.constant(_NONE, dt.int32)
     if saturate:
-        size = b.clip(size, a_min=_LEAST, a_max=largest(dtype))
+        is_none = b.greater(size, infinity)
+        size = b.minimum(b.maximum(size, least), last)
     else:
-        size = b.where(b.less(size, b.like(_LEAST, size)), b.like(math.nan, size), size)
-    nearest = b.to(size, dtype)
-    if round_mode == "nearest":
-        return nearest
-    power = b.to(nearest, dt.float32)
-    is_beyond = b.less(power, size) if round_mode == "up" else b.greater(power, size)
-    return b.to(b.where(is_beyond, b.multiply(power, b.like(2.0 if round_mode == "up" else 0.5, size)), power), dtype)
+        is_none = b.logical_or(b.less(size, least), b.greater_equal(size, infinity))
+    exponent = b.right_shift(b.add(size, b.constant(_ADDED[round_mode], dt.int32)), b.constant(23, dt.int32))
+    exponent = b.where(b.equal(size, least), b.constant(0, dt.int32), exponent)
+    return b.reinterpret(b.to(b.where(is_none, none, exponent), dt.uint8), dtype=dtype)

@@ -299,6 +299,13 @@ def cast_like(b: Emitter, x: Expr, like: Expr, *, saturate: int = 1, round_mode:
     return converted(b, x, b.dtype(like), saturate=bool(saturate), round_mode=round_mode)
 
 
+def bit_cast(b: Emitter, x: Expr, *, to: int) -> Expr:
+    dtype = element_type(to, "the result")
+    if b.dtype(x).width != dtype.width:
+        raise ImportModelError(f"bits of {b.dtype(x)}, of {b.dtype(x).width} each, as {dtype}, of {dtype.width}")
+    return b.reinterpret(x, dtype=dtype)
+
+
 def identity(b: Emitter, x: Expr) -> tuple[Expr]:
     return (x,)  # one value, also where it is a sequence
 
