@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from legato.arith.expr import Const, const
 from legato.arith.expr import Var as DimVar
-from legato.arith.expr import const
 from legato.base import dtype as dt
+from legato.base.dtype import DType
 from legato.ir.expr import Expr
 from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
 from legato.ir.types import Dim, ShapeType, TensorType
@@ -23,8 +24,9 @@ from legato.ir.types import Dim, ShapeType, TensorType
 if TYPE_CHECKING:
     from legato.infer.builder import Builder
 
-__all__ = ["LARGEST", "PARTS", "as_dims", "counted", "fraction", "invalid_unless", "new_shape", "quotient",
-           "range_count", "require", "signed", "slice_bounds", "slice_places", "stacked", "wide"]  # fmt: skip
+__all__ = ["LARGEST", "PARTS", "as_dims", "counted", "extent_scalar", "fraction", "invalid_unless", "new_shape",
+           "quotient", "range_count", "require", "signed", "slice_bounds", "slice_places", "stacked", "steps",
+           "wide"]  # fmt: skip
 
 INVALID: Final = -2  # what has no meaning; -1 has one in shapes
 LARGEST: Final = 256  # denominators of scales
@@ -39,6 +41,19 @@ def wide(b: Builder, x: Expr) -> Expr:
 
 def _int(b: Builder, value: int) -> Expr:
     return b.constant(value, dt.int64)
+
+
+def extent_scalar(b: Builder, d: Dim, dtype: DType) -> Expr:
+    """A dim as a scalar."""
+    if isinstance(d, Const):
+        return b.constant(int(d.value), dtype)
+    return b.squeeze(b.arange(start=d, stop=d + 1, step=1, dtype=dtype), axis=(0,))
+
+
+def steps(b: Builder, count: Dim, dtype: DType = dt.int64) -> Expr:
+    """0, 1, … below `count`."""
+    found = b.arange(start=const(0), stop=count, step=1, dtype=dt.int64)
+    return found if dtype == dt.int64 else b.cast(found, dtype=dtype)
 
 
 def stacked(b: Builder, parts: Sequence[Expr]) -> Expr:

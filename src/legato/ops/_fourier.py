@@ -20,10 +20,11 @@ from legato.base.dtype import DType
 from legato.infer.builder import Builder
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
+from legato.ops._computed import extent_scalar, steps
 from legato.ops._gradients import dtype_of, extents, in_shape, shape_of
 from legato.ops._tensors import Array
 
-__all__ = ["DIRECT", "Pair", "extent_scalar", "fourier", "windows"]
+__all__ = ["DIRECT", "Pair", "fourier", "windows"]
 
 DIRECT = 64  # the longest transform that is one product
 _PRIME = 256  # the longest of a prime length that is
@@ -44,13 +45,6 @@ def fourier(b: Builder, re: Expr, im: Expr | None, *, inverse: bool = False) -> 
 
 def _cast(b: Builder, x: Expr, dtype: DType) -> Expr:
     return x if dtype_of(x) == dtype else b.cast(x, dtype=dtype)
-
-
-def extent_scalar(b: Builder, d: Dim, dtype: DType) -> Expr:
-    """A dim as a scalar."""
-    if isinstance(d, Const):
-        return b.constant(int(d.value), dtype)
-    return b.squeeze(b.arange(start=d, stop=d + 1, step=1, dtype=dtype), axis=(0,))
 
 
 def _transform(b: Builder, x: Data, sign: int) -> Pair:
@@ -89,7 +83,7 @@ def _roots(power: Array, n: int, sign: int) -> tuple[Array, Array]:
 
 def _matrix_at(b: Builder, n: Dim, like: Expr, sign: int) -> Pair:
     """The matrix of w^(j·k) for a length that is known when the program runs."""
-    places = b.arange(start=const(0), stop=n, step=1, dtype=dt.int64)
+    places = steps(b, n)
     power = b.multiply(b.expand_dims(places, axis=1), b.expand_dims(places, axis=0))
     own = b.floor_mod(power, extent_scalar(b, n, dt.int64))
     dtype = dtype_of(like)
@@ -159,12 +153,5 @@ def _chirps(b: Builder, x: Data, n: int, sign: int) -> Pair:
 
 def windows(b: Builder, x: Expr, axis: int, count: Dim, length: Dim, step: Dim) -> Expr:
     """[…, count, length, …]: the ranges of `length` elements along `axis` that begin at multiples of `step`."""
-    begins = _multiples(b, count, step)
-    places = b.add(b.expand_dims(begins, axis=1), _multiples(b, length, const(1)))
-    return b.take(x, places, axis=axis, mode="fast")
-
-
-def _multiples(b: Builder, count: Dim, step: Dim) -> Expr:
-    steps = b.arange(start=const(0), stop=count, step=1, dtype=dt.int64)
-    is_one = isinstance(step, Const) and step.value == 1
-    return steps if is_one else b.multiply(steps, extent_scalar(b, step, dt.int64))
+    begins = b.multiply(steps(b, count), extent_scalar(b, step, dt.int64))
+    return b.take(x, b.add(b.expand_dims(begins, axis=1), steps(b, length)), axis=axis, mode="fast")

@@ -16,8 +16,9 @@ from legato.ir.attr_record import Attrs
 from legato.ir.expr import Expr
 from legato.ir.op import Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, TupleType, Type
+from legato.ops._computed import extent_scalar
 from legato.ops._families import quiet
-from legato.ops._fourier import extent_scalar, fourier, windows
+from legato.ops._fourier import fourier, windows
 from legato.ops._gradients import extents, narrowed, shape_of
 from legato.ops._moving import as_dim, as_int
 from legato.ops._rules import FLOAT, at_least, require_dtype, require_rank, same_dtype, same_shape, tensor

@@ -29,6 +29,7 @@ from legato.ir.let import Binding
 from legato.ir.op import Op
 from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
 from legato.ir.types import Dim, FuncType, ShapeType, TensorType, Type, TypeData, tensor_type
+from legato.ops._computed import extent_scalar
 from legato.ops._tensors import accumulator
 from legato.prelude import library
 
@@ -407,9 +408,7 @@ class Emitter(Builder):
 
     def extent(self, d: Dim, dtype: DType) -> Expr:
         """A dim as a rank-0 tensor."""
-        if isinstance(d, Const):
-            return self.constant(int(d.value), dtype)
-        return self.squeeze(self.arange(start=d, stop=d + 1, step=1, dtype=dtype), axis=(0,))
+        return extent_scalar(self, d, dtype)
 
     def columns(self, x: Expr, begin: int | Dim, end: int | Dim, step: int = 1) -> Expr:
         """A range of the last dim of `x`."""

@@ -14,6 +14,7 @@ from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
+from legato.ops._computed import steps
 from legato.ops._fourier import fourier, windows
 from legato.ops._rules import sides_of_least
 from legato.ops.signal import frames
@@ -113,7 +114,7 @@ def _real(b: Emitter, re: Expr, im: Expr | None, n: Dim) -> Expr:
     conjugates are not read."""
     b.require(*sides_of_least(n, const(1)), "the length of the transform")
     half = simplify(n // 2 + 1)
-    places = b.arange(start=const(0), stop=n, step=1, dtype=dt.int64)
+    places = steps(b, n)
     back = b.subtract(b.extent(n, dt.int64), places)
     own = b.minimum(places, back)
     dtype = b.dtype(re)
@@ -188,11 +189,11 @@ def _window(b: Emitter, size: Expr, code: int, periodic: int, weights: tuple[flo
     """w0 − w1·cos t + w2·cos 2t … for t from 0 to 2π, which the last element has reached if it is not periodic."""
     n, dtype = b.dim(size, "the size of the window"), element_type(code, "the result")
     wide = dt.float64 if dtype == dt.float64 else dt.float32
-    steps = b.cast(b.arange(start=const(0), stop=n, step=1, dtype=dt.int64), dtype=wide)
+    places = steps(b, n, wide)
     turn = b.extent(n if periodic else simplify(max_(n - 1, const(1))), wide)
     found = b.full(b.constant(weights[0], wide), shape=(n,))
     for k, weight in enumerate(weights[1:], 1):
-        angle = b.divide(b.multiply(steps, b.constant(2 * math.pi * k, wide)), turn)
+        angle = b.divide(b.multiply(places, b.constant(2 * math.pi * k, wide)), turn)
         found = b.add(found, b.multiply(b.cos(angle), b.constant(weight * (-1) ** k, wide)))
     return b.to(found, dtype)
 
@@ -214,8 +215,7 @@ def mel_weight_matrix(
     low, peak, high = (
         b.strided_slice(edges, begin=(n,), end=(simplify(bins + n),), strides=(1,), axes=(0,)) for n in range(3)
     )
-    places = b.arange(start=const(0), stop=spectrum, step=1, dtype=dt.int64)
-    places = b.expand_dims(b.cast(places, dtype=dt.float64), axis=1)
+    places = b.expand_dims(steps(b, spectrum, dt.float64), axis=1)
     one, zero = b.constant(1.0, dt.float64), b.constant(0.0, dt.float64)
     rise = b.divide(b.subtract(places, low), b.maximum(b.subtract(peak, low), one))
     rise = b.where(b.logical_and(b.greater_equal(places, low), b.less_equal(places, peak)), rise, zero)
@@ -240,7 +240,7 @@ def _mel_edges(b: Emitter, bins: Dim, length: Dim, rate: Expr, lower: Expr, uppe
     low, high = mel(scalar(lower, "the lowest frequency")), mel(scalar(upper, "the highest frequency"))
     count = simplify(bins + 2)
     step = b.divide(b.subtract(high, low), b.extent(count, dt.float64))
-    places = b.cast(b.arange(start=const(0), stop=count, step=1, dtype=dt.int64), dtype=dt.float64)
+    places = steps(b, count, dt.float64)
     decades = b.divide(b.add(b.multiply(places, step), low), number(_MEL))
     hertz = b.multiply(b.subtract(b.exp(b.multiply(decades, number(math.log(10)))), number(1)), number(_CORNER))
     scaled = b.multiply(hertz, b.extent(simplify(length + 1), dt.float64))
