@@ -22,6 +22,7 @@ OPTIMISED = (
 _SHOWN = 100
 
 _QUANTISED = "quantised operators are not imported yet"
+_GRADIENT = "import the model without the node, and take the gradients of that by legato.grad"
 _TEXT = "strings are not supported"
 _ABSENT = {
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"), _QUANTISED),
@@ -55,6 +56,8 @@ def why_absent(domain: str, operator: str) -> str:
     """Why an operator that has no converter has none."""
     if domain == "com.microsoft":
         return _MICROSOFT.get(operator, "no such operator in Legato")
+    if (domain, operator) == ("ai.onnx.preview.training", "Gradient"):
+        return _GRADIENT
     return _ABSENT.get(operator, "no such operator in Legato") if not domain else "no such operator in Legato"
 
 
