@@ -1,4 +1,4 @@
-"""Every operator of ONNX's default domain, at each operator set that changed it: converters take what schemas have."""
+"""Operators of ONNX and its optimisers, at each operator set that changed one: converters take what schemas have."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ ABSENT = {
     "ConvInteger": "quantised operators",
     "DeformConv": "images",
     "DequantizeLinear": "quantised operators",
+    "Gradient": "what takes gradients is legato.grad",
     "ImageDecoder": "images",
     "MatMulInteger": "quantised operators",
     "QLinearConv": "quantised operators",
@@ -41,8 +42,9 @@ ATTRIBUTES = {
     ("RNN", "activations"): "as many as there are directions",
     ("Reshape", "shape"): "operator set 1 says nothing of a reshape without a shape",
 }
+DOMAINS = ("", "ai.onnx.preview.training")
 SCHEMAS = sorted(
-    (s for s in defs.get_all_schemas_with_history() if s.domain == "" and ("", s.name) not in CONTROL and not s.deprecated),
+    (s for s in defs.get_all_schemas_with_history() if s.domain in DOMAINS and ("", s.name) not in CONTROL),
     key=lambda s: (s.name, s.since_version),
 )
 KINDS = {int: "INT", float: "FLOAT INT", str: "STRING", bool: "INT", onnx.TypeProto: "TYPE_PROTO"}
@@ -65,7 +67,7 @@ def test_exceptions_are_needed() -> None:
 
 def differences(schema: Any) -> list[str]:
     """What the schema has and the converter has not."""
-    converter = find("", schema.name, schema.since_version)
+    converter = find(schema.domain, schema.name, schema.since_version)
     if converter is None:  # the schema's body, if it has one, stands for it
         return [] if schema.has_function or schema.has_context_dependent_function else ["no converter"]
     known, found = signature(converter), []

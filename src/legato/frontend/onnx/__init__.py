@@ -22,9 +22,9 @@ is its Option (`containers`). `shapes` may list the shapes of a sequence's eleme
 How a model becomes a module: `reader` parses the file; `graph` orders and checks its nodes; `importer` walks them and
 asks `signature` for the converter of each, which lies in a file of `operators`; converters write with `emitter`, whose
 `dims` turns the tensors in which exporters compute shapes into dims (`ratio`: those that go through floats). `inputs`
-types the inputs, `tensors`, `sparse` and `external` read weights. Of the `onnx` package only protobuf's classes are
-used: none of its code sees the model, but for a node of an operator that Legato has no converter for and that the standard
-defines by others (`schema_functions`).
+types the inputs, `tensors`, `sparse` and `external` read weights. Of the `onnx` package only the message classes are
+used: none of its code sees the model, but for a node of an operator that Legato has no converter for and that the
+standard defines by others (`schema_functions`).
 """
 
 from __future__ import annotations

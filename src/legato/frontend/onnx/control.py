@@ -30,7 +30,7 @@ from legato.frontend.onnx.containers import Free, coerced, join
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.flex import flex_attention
 from legato.frontend.onnx.frames import UNKNOWN, Frame, Unknown, Value
-from legato.frontend.onnx.inputs import check_declared, declared_rank
+from legato.frontend.onnx.inputs import declared_rank
 from legato.frontend.onnx.loops import Loop, Stack
 from legato.frontend.onnx.proto import GraphProto
 from legato.frontend.onnx.report import Unsupported
@@ -182,7 +182,6 @@ def _declared(b: Emitter, graph: GraphProto, values: Sequence[Expr]) -> list[Exp
     declares them."""
     given = list(values)
     for n, (declared, value) in enumerate(zip(graph.input, values, strict=True)):
-        check_declared(declared, value.ty)
         rank = declared_rank(declared)
         if n < 2 and rank:
             if rank > 1:

@@ -9,7 +9,8 @@ from dataclasses import field
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError
 from legato.frontend.onnx.graph import Step
-from legato.frontend.onnx.proto import AttributeProto
+from legato.frontend.onnx.inputs import check_declared
+from legato.frontend.onnx.proto import AttributeProto, ValueInfoProto
 from legato.frontend.onnx.report import Unsupported
 from legato.ir.expr import Constant, Expr, Var
 from legato.ir.let import Binding
@@ -56,7 +57,8 @@ class Frame:
 
     `names` are the values so far, `outputs` the names of the body's results. `attributes` are those of the call that a
     function body stands for, `active` the functions being expanded; `depth` is how many branches and loops are around
-    it, and it `repeats` if a loop is. `bound` are the lets of the body, which go around its results.
+    it, and it `repeats` if a loop is. `bound` are the lets of the body, which go around its results; `declared` is what
+    the file says of these.
     """
 
     steps: Iterator[Step]
@@ -69,6 +71,7 @@ class Frame:
     depth: int = 0
     repeats: bool = False
     bound: list[Binding] = field(default_factory=list)
+    declared: Mapping[str, ValueInfoProto] = field(default_factory=dict)
 
     def get(self, name: str) -> Value:
         """The value called `name`; None for an input that is left out."""
@@ -79,8 +82,12 @@ class Frame:
         return self.names[name]
 
     def results(self) -> list[Value]:
-        """The values of `outputs`."""
-        return [self.get(name) for name in self.outputs]
+        """The values of `outputs`; ImportModelError where they are not what is `declared`."""
+        values = [self.get(name) for name in self.outputs]
+        for name, value in zip(self.outputs, values, strict=True):
+            if isinstance(value, Expr) and name in self.declared:
+                check_declared(self.declared[name], value.ty)
+        return values
 
 
 class Captures(dict[str, Value]):

@@ -234,7 +234,7 @@ class Importer:
                 stack.pop()
                 if waiting is not None:
                     self.b.inside(waiting.frame.bound)
-                inner = None if waiting is None else self._resume(waiting, frame.results())
+                inner = None if waiting is None else self._resume(waiting, frame)
             if inner is not None:
                 stack.append(inner)
 
@@ -280,14 +280,14 @@ class Importer:
         self._guarded(frame, step, lambda: self._convert(frame, node, frame.opsets.get(domain, 0)))
         return None
 
-    def _resume(self, waiting: _Waiting, values: list[Value] | None = None) -> tuple[Frame, _Waiting] | None:
-        """Goes on with a node that has bodies; the frame of the next of these, if there is one."""
+    def _resume(self, waiting: _Waiting, ended: Frame | None = None) -> tuple[Frame, _Waiting] | None:
+        """Goes on with a node that has bodies, of which one has `ended`; the frame of the next, if there is one."""
         frame, step, bodies = waiting.frame, waiting.step, waiting.bodies
         inner: list[Frame] = []
 
         def go_on() -> None:
             try:
-                inner.append(bodies.send(values) if values is not None else next(bodies))
+                inner.append(next(bodies) if ended is None else bodies.send(ended.results()))
             except StopIteration as end:
                 _bind_values(frame, step.node, end.value)
 
@@ -414,8 +414,12 @@ class Importer:
         defaults = {attribute.name: attribute for attribute in function.attribute_proto}
         names: ChainMap[str, Value] = ChainMap(dict(zip(function.input, values, strict=True)))
         attributes = {**defaults, **self._attributes(frame, node)}
+        declared = {value.name: value for value in function.value_info}
+        for formal, value in zip(function.input, values, strict=True):
+            if isinstance(value, Expr) and formal in declared:
+                check_declared(declared[formal], value.ty)
         body = Frame(iter(steps), names, opsets_of(function), name + "/", wanted, attributes,
-                     frame.active | {key}, frame.depth, frame.repeats)  # fmt: skip
+                     frame.active | {key}, frame.depth, frame.repeats, declared=declared)  # fmt: skip
         results = yield body
         self.b.adopt(body.bound)
         return results
@@ -435,6 +439,9 @@ class Importer:
 
         def body(graph: GraphProto, names: ChainMap[str, Value], values: Sequence[Value]) -> Frame:
             given = {v.name: value for v, value in zip(graph.input, values, strict=True)}
+            for v, value in zip(graph.input, values, strict=True):
+                if isinstance(value, Expr):
+                    check_declared(v, value.ty)
             if len(given) < len(values):
                 raise ImportModelError(f"graph {graph.name}: an input is defined twice")
             return self._body(frame, graph, names.new_child(given), name)
@@ -464,7 +471,8 @@ class Importer:
         wanted = [value.name for value in graph.output]
         steps = schedule(graph.node, _Given(tensors, names), wanted, f"graph {graph.name}")
         inner = Frame(iter(steps), names.new_child(), frame.opsets, name + "/", wanted, frame.attributes, frame.active,
-                      frame.depth + 1, frame.repeats or any(isinstance(m, Captures) for m in names.maps))  # fmt: skip
+                      frame.depth + 1, frame.repeats or any(isinstance(m, Captures) for m in names.maps),
+                      declared={value.name: value for value in graph.output})  # fmt: skip
         self._seed(inner, tensors, steps, wanted)
         return inner
 

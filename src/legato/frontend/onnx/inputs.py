@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike
 from legato.arith.expr import Const, Var, const
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.base.spelling import ELLIPSIS, option, written
-from legato.frontend.onnx.containers import list_type, option_type
+from legato.frontend.onnx.containers import is_list, is_option, list_type, option_type
 from legato.frontend.onnx.proto import TensorShapeProto, TypeProto, ValueInfoProto
 from legato.frontend.onnx.tensors import MAX_ELEMENTS, element_count, element_type, type_name
-from legato.ir.types import Dim, TensorType, TupleType, Type
+from legato.ir.types import Dim, TensorType, TupleType, Type, TypeCall
 
 __all__ = [
     "Constants",
@@ -227,11 +227,40 @@ def declared_name(value: ValueInfoProto, axis: int) -> str | None:
 
 
 def check_declared(value: ValueInfoProto, ty: Type | None) -> None:
-    """ImportModelError where a value is declared with another element type than that of its type `ty`. What is said of
-    extents is not held against it: many a model is wrong there."""
-    code = value.type.tensor_type.elem_type
-    if isinstance(ty, TensorType) and code and element_type(code, f"{value.name!r}") != ty.dtype:
-        raise ImportModelError(f"{value.name!r} is declared as {type_name(code)}, but is {ty.dtype}")
+    """ImportModelError where a value is declared with another element type than that of its type `ty`, as a tensor
+    where it is a sequence, or the other way round. What is said of extents is not held against it: many a file is wrong.
+    """
+    proto, is_sequence = value.type, False
+    while (kind := proto.WhichOneof("value")) in ("sequence_type", "optional_type"):
+        is_sequence = is_sequence or kind == "sequence_type"
+        proto = proto.sequence_type.elem_type if kind == "sequence_type" else proto.optional_type.elem_type
+    if kind not in (None, "tensor_type"):
+        raise UnsupportedError(f"{value.name!r} is declared as a {str(kind).removesuffix('_type')}")
+    if ty is None or (kind is None and not is_sequence):
+        return
+    code, tensor = proto.tensor_type.elem_type, _contained(ty)
+    if kind and is_sequence != _is_sequence(ty):
+        declared = "a sequence" if is_sequence else "a tensor"
+        raise ImportModelError(f"{value.name!r} is declared as {declared}, but is {ty}")
+    if tensor is not None and code and element_type(code, f"{value.name!r}") != tensor.dtype:
+        raise ImportModelError(f"{value.name!r} is declared as {type_name(code)}, but is {tensor.dtype}")
+
+
+def _is_sequence(ty: Type) -> bool:
+    """Whether `ty` is a sequence, or an optional one."""
+    while isinstance(ty, TypeCall) and is_option(ty):
+        ty = ty.args[0]
+    return isinstance(ty, TupleType) or is_list(ty)
+
+
+def _contained(ty: Type) -> TensorType | None:
+    """The tensors that sequences and optional values hold; None where nothing, or a cell, is in them."""
+    while not isinstance(ty, TensorType):
+        parts = ty.fields if isinstance(ty, TupleType) else ty.args if isinstance(ty, TypeCall) else ()
+        if not parts:
+            return None
+        ty = parts[0]
+    return ty
 
 
 def check_size(ty: TensorType, what: str) -> None:

@@ -1,7 +1,7 @@
 """ONNX's message classes, without the rest of its package: they are all that is used of it, in a quarter of the time.
 
-The package's checker, shape inference and version converter never see a stranger's file (`schema_functions` asks it
-what operators stand for).
+The package's checker, shape inference and version converter never see a stranger's file; `schema_functions` asks it
+what operators stand for.
 """
 
 from __future__ import annotations

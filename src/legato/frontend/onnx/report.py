@@ -23,6 +23,7 @@ _SHOWN = 100
 
 _TEXT = "an operator of ONNX Runtime that cuts words: cut them before the model"
 _QUANTISED = "quantised operators are not imported yet"
+_GRADIENT = "import the model without the node, and take the gradients of that by legato.grad"
 _ABSENT = {
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"), _QUANTISED),
     **dict.fromkeys(("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"), _QUANTISED),
@@ -54,6 +55,8 @@ def why_absent(domain: str, operator: str) -> str:
     """Why an operator that has no converter has none."""
     if domain == "com.microsoft":
         return _MICROSOFT.get(operator, "no such operator in Legato")
+    if (domain, operator) == ("ai.onnx.preview.training", "Gradient"):
+        return _GRADIENT
     return _ABSENT.get(operator, "no such operator in Legato") if not domain else "no such operator in Legato"
 
 

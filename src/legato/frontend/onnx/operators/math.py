@@ -9,7 +9,7 @@ import numpy as np
 
 from legato.base import dtype as dt
 from legato.base.dtype import DType
-from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.stored import converted
 from legato.frontend.onnx.tensors import element_type
@@ -317,11 +317,3 @@ def dropout_7(b: Emitter, x: Expr, *, ratio: float = 0.5) -> Expr | tuple[Expr, 
 
 def dropout_10(b: Emitter, x: Expr, *, ratio: float = 0.5) -> Expr | tuple[Expr, Expr]:
     return (x, b.full_like(b.cast(x, dtype="bool"), True)) if b.outputs > 1 else x
-
-
-def dropout_12(
-    b: Emitter, x: Expr, ratio: Expr | None = None, training_mode: Expr | None = None, *, seed: int = 0
-) -> Expr | tuple[Expr, Expr]:
-    if training_mode is not None and b.scalar(training_mode, "training_mode"):
-        raise UnsupportedError("training mode")
-    return dropout_10(b, x)

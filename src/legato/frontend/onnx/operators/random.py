@@ -14,6 +14,7 @@ from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.operators.math import dropout_10
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
@@ -72,6 +73,23 @@ def multinomial(b: Emitter, x: Expr, *, dtype: int = 6, sample_size: int = 1, se
     odds = b.nn.softmax(b.wide(x), axis=1)
     found = b.get(b.call("random.multinomial", _key(b, seed), odds, num_samples=sample_size), 1)
     return b.to(found, element_type(dtype, "the result"))
+
+
+def dropout_12(
+    b: Emitter, x: Expr, ratio: Expr | None = None, training_mode: Expr | None = None, *, seed: int | None = None
+) -> Expr | tuple[Expr, Expr]:
+    """In training elements are dropped, `ratio` of them on average, and the others are larger by as much."""
+    known = np.array(False) if training_mode is None else b.array(training_mode)
+    if training_mode is None or (known is not None and not known.any()):
+        return dropout_10(b, x)
+    wide = b.wide(x)
+    odds = b.like(0.5, wide) if ratio is None else b.to(b.reshape(ratio, newshape=()), b.dtype(wide))
+    training = b.reshape(training_mode, newshape=())
+    draw = _drawn(b, "uniform", seed, b.dims_of(x), b.dtype(wide), 0.0, 1.0)
+    mask = b.logical_or(b.logical_not(training), b.greater_equal(draw, odds))
+    factor = b.where(training, b.divide(b.like(1, wide), b.subtract(b.like(1, wide), odds)), b.like(1, wide))
+    y = b.to(b.where(mask, b.multiply(wide, factor), b.like(0, wide)), b.dtype(x))
+    return (y, mask) if b.outputs > 1 else y
 
 
 def _extents(shape: tuple[int, ...]) -> tuple[int, ...]:
