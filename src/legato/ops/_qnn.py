@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from legato.arith.expr import const
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.infer.builder import Builder
@@ -19,7 +20,7 @@ from legato.ir.expr import Constant, Expr
 from legato.ir.op import Relation
 from legato.ir.types import TensorType, Type
 from legato.ops._gradients import dtype_of, shape_of
-from legato.ops._rules import FLOAT, INT, is_one, normalize_axis, require_dtype, tensor
+from legato.ops._rules import FLOAT, INT, is_one, normalize_axis, require_dtype, stretch, tensor
 from legato.ops._tensors import Array, accumulator, converted
 
 __all__ = ["CODES", "COMPUTE_DTYPES", "ROUNDINGS", "along", "centred", "centred_array", "check_parameters",
@@ -50,18 +51,21 @@ def check_parameters(
         name = f"{what} {name}".lstrip()
         ty = tensor(rel, given, name)
         require_dtype(rel, ty, test, name)
-        if ty.rank == 0 or (ty.rank == 1 and is_one(ty.shape[0])):
-            continue
-        if axis is None or ty.rank > 1:
-            wanted = "a scalar" if axis is None else "a scalar or a vector"
-            raise rel.fail(f"the {name} has shape {ty}, wanted {wanted}")
-        at = normalize_axis(rel, axis, data.rank)
-        rel.same(ty.shape[0], data.shape[at], f"the {name} along axis {at}")
+        if ty.rank > 1:
+            raise rel.fail(f"the {name} is {ty}, wanted a scalar" + (" or a vector" if axis is not None else ""))
+        for d in ty.shape:
+            if axis is None:
+                rel.same(d, const(1), f"the {name}, one number")
+            else:
+                at = normalize_axis(rel, axis, data.rank)
+                stretch(rel, d, data.shape[at], f"the {name} along axis {at}")
 
 
 def spread_array(p: Array, rank: int, axis: int) -> Array:
-    """A parameter as it broadcasts against data of `rank`: a vector lies along `axis`."""
-    return p if p.ndim != 1 else p.reshape(()) if p.size == 1 else p.reshape(-1, *(1,) * (rank - 1 - axis % rank))
+    """A parameter as it broadcasts against data of `rank`: a vector lies along `axis`, of a scalar it is one number."""
+    if p.ndim != 1:
+        return p
+    return p.reshape(()) if p.size == 1 or not rank else p.reshape(-1, *(1,) * (rank - 1 - axis % rank))
 
 
 def along(b: Builder, p: Expr, rank: int, axis: int) -> Expr:
@@ -73,6 +77,8 @@ def along(b: Builder, p: Expr, rank: int, axis: int) -> Expr:
         return p
     if is_one(shape[0]):
         return b.squeeze(p, axis=(0,))
+    if not rank:
+        return b.reshape(p, newshape=())
     after = rank - 1 - axis % rank
     return b.expand_dims(p, axis=1, num_newaxis=after) if after else p
 

@@ -1,6 +1,6 @@
 """Numbers to codes and back: qnn.quantize, qnn.dequantize, and their simulations in floats.
 
-Scales and zero points are scalars, vectors along `axis`, or of blocks of it.
+Scales and zero points are scalars, vectors along `axis`, of blocks of it, or of the data's rank and broadcast.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from legato.ops._qnn import (
     numbers_array,
     spread_array,
 )
-from legato.ops._rules import FLOAT, NUMBER, normalize_axis, require_dtype, require_rank, tensor
+from legato.ops._rules import FLOAT, NUMBER, normalize_axis, require_dtype, require_rank, stretch, tensor
 from legato.ops._tensors import Array, DtypeName
 
 __all__ = ["DequantizeAttrs", "QuantizeAttrs", "SimulatedAttrs", "dequantize", "quantize", "simulated_dequantize",
@@ -61,6 +61,8 @@ Blocked = QuantizeAttrs | DequantizeAttrs
 def _check(rel: Relation, data: TensorType, scale: Type, zero: Type, a: Blocked) -> None:
     if a.block_size < 0:
         raise rel.fail(f"block_size is {a.block_size}, wanted at least 0")
+    if not a.block_size and data.rank > 1 and all(tensor(rel, p).rank in (0, data.rank) for p in (scale, zero)):
+        return _check_broadcast(rel, data, scale, zero)
     if not a.block_size:
         return check_parameters(rel, data, scale, zero, a.axis if data.rank else None)
     at = normalize_axis(rel, a.axis, data.rank)
@@ -73,6 +75,15 @@ def _check(rel: Relation, data: TensorType, scale: Type, zero: Type, a: Blocked)
         for n, (d, of) in enumerate(zip(ty.shape, data.shape, strict=True)):
             rel.same(d, cdiv(of, const(a.block_size)) if n == at else of, f"the {name}, dim {n}")
     return None
+
+
+def _check_broadcast(rel: Relation, data: TensorType, scale: Type, zero: Type) -> None:
+    """Parameters of the rank of the data, which broadcast."""
+    for name, given, test in (("scale", scale, FLOAT), ("zero point", zero, CODES)):
+        ty = tensor(rel, given, name)
+        require_dtype(rel, ty, test, name)
+        for n, (d, wanted) in enumerate(zip(ty.shape, data.shape, strict=False)):
+            stretch(rel, d, wanted, f"the {name}, dim {n}")
 
 
 def _laid_array(p: Array, x: Array, a: Blocked) -> Array:
@@ -147,6 +158,7 @@ quantize = Op(
         Sample((((2, 3, 4), "float32"), _SCALES, _ZEROS), {"axis": 1, "out_dtype": "uint16"}),
         Sample((((3,), "float16"), _SCALES.astype(np.float16), _ZEROS), {"out_dtype": "int16", "axis": 0}),
         Sample((((2, 5), "float32"), _BLOCKS, np.array([[1, 2, 3]] * 2, np.int8)), {"block_size": 2}),
+        Sample((((2, 3, 3), "float32"), _BLOCKS[:, :, None], np.array([[[1]], [[2]]], np.int32))),
         Sample((((), "float64"), _SCALE.astype(np.float64), _ZERO)),
         Sample((((0, 3), "float32"), _SCALES, _ZEROS)),
         Sample((((2, 3), "int32"), _SCALE, _ZERO)),

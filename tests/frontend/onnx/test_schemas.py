@@ -18,17 +18,11 @@ from legato.frontend.onnx.signature import find, signature
 # What no converter takes, by operator, and why.
 ABSENT = {
     "BitCast": "not written yet",
-    "ConvInteger": "quantised operators",
     "DFT": "signals",
     "DeformConv": "images",
-    "DequantizeLinear": "quantised operators",
     "ImageDecoder": "images",
-    "MatMulInteger": "quantised operators",
     "MaxRoiPool": "images",
     "MelWeightMatrix": "signals",
-    "QLinearConv": "quantised operators",
-    "QLinearMatMul": "quantised operators",
-    "QuantizeLinear": "quantised operators",
     "RegexFullMatch": "strings",
     "RoiAlign": "images",
     "STFT": "signals",

@@ -17,11 +17,8 @@ OPTIMISED = (
 )
 _SHOWN = 100
 
-_QUANTISED = "quantised operators are not imported yet"
 _TEXT = "strings are not supported"
 _ABSENT = {
-    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"), _QUANTISED),
-    **dict.fromkeys(("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"), _QUANTISED),
     "ATen": "it calls PyTorch: export the model with operators of ONNX (operator_export_type ONNX)",
     "GRUUnit": "an experiment of ONNX that nothing runs; GRU is what replaced it",
     **dict.fromkeys(("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "TfIdfVectorizer"), _TEXT),
