@@ -9,6 +9,7 @@ from typing import Final
 from legato.base.errors import CompileError
 from legato.base.precision import Precision
 from legato.transform.canonicalize import Canonicalize
+from legato.transform.canonicalize_qnn import CanonicalizeQnn
 from legato.transform.cut_padded import CutPadded
 from legato.transform.defunctionalize import Defunctionalize
 from legato.transform.dissolve_layouts import DissolveLayouts
@@ -53,6 +54,7 @@ __all__ = [
 DEFAULT: tuple[Pass, ...] = (
     InferTypes(),
     # Every expression is typed from here on; passes type what they make.
+    CanonicalizeQnn(),
     PlanDevices(),
     # Every tensor lies on one device, where all that read it do: device_copy makes others.
     ExpandCalls(),

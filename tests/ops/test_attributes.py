@@ -28,7 +28,8 @@ UNREAD = {
 # What is promised of an argument says how the same result may be computed.
 CONVOLUTIONS = [f"nn.conv{n}d{kind}" for n in (1, 2, 3) for kind in ("", "_transpose")]
 BLOCKED = ["nn.contrib_conv2d_NCHWc", "nn.contrib_depthwise_conv2d_NCHWc"]
-WITHOUT_EFFECT = UNREAD | {name: {"finite_weight"} for name in (*CONVOLUTIONS, *BLOCKED)}
+QUANTISED = ["qnn.conv2d", "qnn.conv2d_transpose"]
+WITHOUT_EFFECT = UNREAD | {name: {"finite_weight"} for name in (*CONVOLUTIONS, *BLOCKED, *QUANTISED)}
 OPS = [op for op in table().values() if op.attrs is not None and op is not CALL_TIR]
 
 

@@ -33,8 +33,10 @@ COMPUTED = [pytest.param(op, s, id=f"{op.name}-{n}") for op in OPS if op.compute
 # ------------------------------------------------------------------ samples
 
 
-def fill(argument: Any, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """The array of a sample's argument: (shape, dtype) pairs are filled with random data, tuples are tuples."""
+def fill(argument: Any, rng: np.random.Generator) -> Any:
+    """The array of a sample's argument: (shape, dtype) pairs are filled with random data, lists are tuples of these."""
+    if isinstance(argument, list):
+        return tuple(fill(a, rng) for a in argument)
     if isinstance(argument, np.ndarray | np.generic):
         return np.asarray(argument)
     shape, dtype = argument[0], dt.dtype(argument[1])

@@ -20,7 +20,7 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.transform.pass_ import FunctionPass
 
-__all__ = ["ExpandCalls"]
+__all__ = ["ExpandCalls", "expanded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ExpandCalls(FunctionPass):
     def function(self, func: Function, mod: Module) -> Function:
         if all(op.expand is None for op in called_operators(func)):
             return func
-        body = transform(func.body, _known if self.known else _ungraded if self.ungraded else _expanded)
+        body = transform(func.body, _known if self.known else _ungraded if self.ungraded else expanded)
         return func if body is func.body else replace(func, body=body)
 
     def __call__(self, mod: Module) -> Module:
@@ -47,7 +47,8 @@ class ExpandCalls(FunctionPass):
         return mod if new is mod else infer(new)
 
 
-def _expanded(node: Expr) -> Expr | None:
+def expanded(node: Expr) -> Expr | None:
+    """What a call of an operator that is made of others becomes; None for anything else."""
     if not isinstance(node, Call) or not isinstance(node.op, Op) or node.ty is None:
         return None
     expand, wanted, attrs = node.op.expand, node.ty, node.op.tail(node.attrs)
@@ -65,13 +66,13 @@ def _expanded(node: Expr) -> Expr | None:
 def _ungraded(node: Expr) -> Expr | None:
     if not isinstance(node, Call) or not isinstance(node.op, Op) or node.op.grad is not None:
         return None
-    return _expanded(node)
+    return expanded(node)
 
 
 def _known(node: Expr) -> Expr | None:
     if not isinstance(node, Call) or not isinstance(node.op, Op) or not node.op.name.startswith("dyn."):
         return None
-    made = _expanded(node)
+    made = expanded(node)
     inside = set(map(id, node.args))
     new = post_order([] if made is None else [made], lambda e: id(e) not in inside)
     return None if any(isinstance(e, Let | MatchCast) and id(e) not in inside for e in new) else made

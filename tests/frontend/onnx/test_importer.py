@@ -25,7 +25,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 def test_everything_unsupported_at_once() -> None:
     nodes = [
-        helper.make_node("QLinearMatMul", ["x"], ["a"], name="first"),
+        helper.make_node("Whirl", ["x"], ["a"], name="first"),
         helper.make_node("Reshape", ["x", "a"], ["b"], name="needs first"),
         helper.make_node("Twist", ["x"], ["c"], domain="their.domain"),
         helper.make_node("BatchNormalization", ["img", "1", "1", "1", "1"], ["d", "mean"], name="norm"),
@@ -38,8 +38,8 @@ def test_everything_unsupported_at_once() -> None:
     with pytest.raises(UnsupportedError) as caught:
         from_onnx(model(nodes, inputs, list("bcdefg"), {"1": np.ones(1, np.float32)}, opset_imports=opsets))
     assert str(caught.value) == (
-        "unsupported: the model: 5 nodes cannot be compiled (QLinearMatMul, Twist, BatchNormalization, Spin, Relu)\n"
-        "  first: ai.onnx.QLinearMatMul of operator set 17: quantised operators are not imported yet\n"
+        "unsupported: the model: 5 nodes cannot be compiled (Whirl, Twist, BatchNormalization, Spin, Relu)\n"
+        "  first: ai.onnx.Whirl of operator set 17: no such operator in Legato\n"
         "  Op_2 (Twist): their.domain.Twist of operator set 3: no such operator in Legato\n"
         "  norm: ai.onnx.BatchNormalization of operator set 17: its output number 2\n"
         "  after the first: ai.onnx.Spin of operator set 17: no such operator in Legato\n"

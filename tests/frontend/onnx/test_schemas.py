@@ -18,19 +18,9 @@ from legato.frontend.onnx.signature import find, signature
 # What no converter takes, by operator, and why.
 ABSENT = {
     "BitCast": "not written yet",
-    "ConvInteger": "quantised operators",
     "DeformConv": "images",
-    "DequantizeLinear": "quantised operators",
     "Gradient": "what takes gradients is legato.grad",
     "ImageDecoder": "images",
-    "MatMulInteger": "quantised operators",
-    "QLinearConv": "quantised operators",
-    "QLinearMatMul": "quantised operators",
-    "QuantizeLinear": "quantised operators",
-    "RegexFullMatch": "strings",
-    "StringConcat": "strings",
-    "StringNormalizer": "strings",
-    "StringSplit": "strings",
     "TfIdfVectorizer": "strings",
 }
 # Attributes that a converter does not know, or that it must have though the schema has no default, or another one.

@@ -22,11 +22,8 @@ OPTIMISED = (
 _SHOWN = 100
 
 _TEXT = "an operator of ONNX Runtime that cuts words: cut them before the model"
-_QUANTISED = "quantised operators are not imported yet"
 _GRADIENT = "import the model without the node, and take the gradients of that by legato.grad"
 _ABSENT = {
-    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"), _QUANTISED),
-    **dict.fromkeys(("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"), _QUANTISED),
     "ATen": "it calls PyTorch: export the model with operators of ONNX (operator_export_type ONNX)",
     "GRUUnit": "an experiment of ONNX that nothing runs; GRU is what replaced it",
 }

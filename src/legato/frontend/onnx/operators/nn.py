@@ -5,105 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from legato.arith.expr import Const, cdiv, const, max_
+from legato.arith.expr import Const, const
 from legato.arith.simplify import simplify
-from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.maxima import places_of_maxima
+from legato.frontend.onnx.windows import divided, kernel_windows, surrounded, windows_of, with_kernel, within
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
-
-# ------------------------------------------------------------------ windows
-
-
-@dataclass(frozen=True, slots=True)
-class _Windows:
-    """How windows move over the spatial dims; one entry per dim. `pads`: all befores, then all afters.
-
-    `around` is automatic padding that follows from symbolic extents, (before, after) of each dim; then there are no
-    `pads`.
-    """
-
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    pads: tuple[int, ...]
-    around: tuple[tuple[Dim, Dim], ...] = ()
-
-    @property
-    def reach(self) -> tuple[int, ...]:
-        """Elements from the first to the last that one window touches."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
-
-
-def _windows(
-    b: Emitter, x: Expr, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int],
-    auto_pad: str,
-) -> _Windows:  # fmt: skip
-    """The windows that the attributes describe on `x` (N, C, spatial…), automatic padding worked out."""
-    rank = b.rank(x) - 2
-    if rank not in (1, 2, 3):
-        raise UnsupportedError(f"{rank} spatial dimensions; 1 to 3 are possible")
-    strides, dilations = tuple(strides) or (1,) * rank, tuple(dilations) or (1,) * rank
-    for name, values in (("kernel_shape", kernel), ("strides", strides), ("dilations", dilations)):
-        if len(values) != rank or min(values) < 1:
-            raise ImportModelError(f"{name} is {list(values)}, wanted {rank} positive integers")
-    if pads and len(pads) != 2 * rank:
-        raise ImportModelError(f"pads is {list(pads)}, wanted {2 * rank} integers")
-    plain = _Windows(tuple(kernel), strides, dilations, tuple(pads) or (0,) * 2 * rank)
-    if auto_pad == "NOTSET":
-        return plain
-    if auto_pad == "VALID":
-        return _Windows(plain.kernel, strides, dilations, (0,) * 2 * rank)
-    totals = [
-        _same_total(d, stride, reach) for d, stride, reach in zip(b.dims_of(x)[2:], strides, plain.reach, strict=True)
-    ]
-    sides = _divided(totals, auto_pad)
-    known = tuple(int(d.value) for d in sides if isinstance(d, Const))
-    if len(known) == len(sides):
-        return _Windows(plain.kernel, strides, dilations, known)
-    around = tuple(zip(sides[:rank], sides[rank:], strict=True))
-    return _Windows(plain.kernel, strides, dilations, (0,) * 2 * rank, around)
-
-
-def _same_total(extent: Dim, stride: int, reach: int) -> Dim:
-    """Padding with which there are extent / stride windows, rounded up."""
-    if stride == 1:
-        return const(reach - 1)
-    total = (cdiv(extent, stride) - 1) * stride + reach - extent
-    return simplify(total if reach >= stride else max_(total, const(0)))
-
-
-def _divided(totals: Sequence[Dim], auto_pad: str) -> tuple[Dim, ...]:
-    """Befores and afters; an odd element goes to the end (SAME_UPPER) or the beginning (SAME_LOWER)."""
-    if auto_pad not in ("SAME_UPPER", "SAME_LOWER"):
-        raise ImportModelError(f"auto_pad is {auto_pad!r}, wanted NOTSET, SAME_UPPER, SAME_LOWER or VALID")
-    small = tuple(simplify(t // const(2)) for t in totals)
-    large = tuple(simplify(t - half) for t, half in zip(totals, small, strict=True))
-    return small + large if auto_pad == "SAME_UPPER" else large + small
-
-
-def _surrounded(b: Emitter, x: Expr, w: _Windows, fill: float) -> Expr:
-    """`x` with automatic padding that is not known at compile time, of value `fill`, around it."""
-    return b.nn.pad(x, b.like(fill, x), pad_width=((0, 0), (0, 0), *w.around)) if w.around else x
-
-
-def _lowest(dtype: DType) -> float:
-    """What no element is smaller than."""
-    return -math.inf if dtype.is_float else dtype.min
-
-
-def _with_kernel(b: Emitter, weight: Expr, given: Sequence[int]) -> tuple[Expr, tuple[int, ...]]:
-    """A weight and its spatial extents, which `given`, if it says anything, states again."""
-    if given and len(given) == b.rank(weight) - 2:
-        weight = b.agreed(weight, (None, None, *given), "the weight")
-    found = tuple(b.known(d, "an extent of the weight") for d in b.dims_of(weight)[2:])
-    if given and tuple(given) != found:
-        raise ImportModelError(f"kernel_shape is {list(given)}, but the weight has {list(found)}")
-    return weight, found
-
 
 # ------------------------------------------------------------------ convolutions
 
@@ -121,11 +31,8 @@ def conv(
     pads: tuple[int, ...] = (),
     strides: tuple[int, ...] = (),
 ) -> Expr:
-    weight, kernel = _with_kernel(b, weight, kernel_shape)
-    w = _windows(b, x, kernel, strides, dilations, pads, auto_pad)
-    x, pads = _surrounded(b, x, w, 0), w.pads
-    if min(pads) < 0:  # negative padding cuts off
-        x, pads = _padded(b, x, pads), (0,) * len(pads)
+    weight, w = kernel_windows(b, x, weight, kernel_shape, strides, dilations, pads, auto_pad)
+    x, pads = within(b, x, w)
     y = b.call(f"nn.conv{len(w.kernel)}d", x, weight, strides=w.strides, padding=pads, dilation=w.dilations,
                groups=group, out_dtype=b.sum_dtype(x, bias is not None))  # fmt: skip
     return _with_bias(b, x, y, bias)
@@ -152,8 +59,8 @@ def conv_transpose(
     strides: tuple[int, ...] = (),
 ) -> Expr:
     same = auto_pad in ("SAME_UPPER", "SAME_LOWER")
-    weight, kernel = _with_kernel(b, weight, kernel_shape)
-    w = _windows(b, x, kernel, strides, dilations, pads, "NOTSET" if same else auto_pad)
+    weight, kernel = with_kernel(b, weight, kernel_shape)
+    w = windows_of(b, x, kernel, strides, dilations, pads, "NOTSET" if same else auto_pad)
     rank = len(w.kernel)
     extra = output_padding or (0,) * rank
     if len(extra) != rank or len(output_shape) not in (0, rank, rank + 2):
@@ -182,12 +89,17 @@ def _transposed_padding(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Padding and output padding; what is missing to the wanted extent is padded at the end of the output."""
     known = [b.known(t, "the padding that gives output_shape") for t in totals]
-    around = _divided([const(max(t, 0)) for t in known], auto_pad)
+    around = divided([const(max(t, 0)) for t in known], auto_pad)
     sides = tuple(int(d.value) for d in around if isinstance(d, Const))
     return sides, tuple(e - min(t, 0) for e, t in zip(extra, known, strict=True))
 
 
 # ------------------------------------------------------------------ pooling
+
+
+def _lowest(dtype: DType) -> float:
+    """What no element is smaller than."""
+    return -math.inf if dtype.is_float else dtype.min
 
 
 def max_pool(
@@ -203,9 +115,9 @@ def max_pool(
     strides: tuple[int, ...] = (),
 ) -> tuple[Expr, ...]:
     """The maxima, and where they are in the flat input if the node asks for that, counted as `storage_order` says."""
-    w = _windows(b, x, kernel_shape, strides, dilations, pads, auto_pad)
+    w = windows_of(b, x, kernel_shape, strides, dilations, pads, auto_pad)
     lowest = _lowest(b.dtype(x))
-    y = b.call(f"nn.max_pool{len(w.kernel)}d", _surrounded(b, x, w, lowest), pool_size=w.kernel, strides=w.strides,
+    y = b.call(f"nn.max_pool{len(w.kernel)}d", surrounded(b, x, w, lowest), pool_size=w.kernel, strides=w.strides,
                dilation=w.dilations, padding=w.pads, ceil_mode=bool(ceil_mode))  # fmt: skip
     if b.outputs == 1:
         return (y,)
@@ -226,10 +138,10 @@ def average_pool(
     pads: tuple[int, ...] = (),
     strides: tuple[int, ...] = (),
 ) -> Expr:
-    w = _windows(b, x, kernel_shape, strides, dilations, pads, auto_pad)
+    w = windows_of(b, x, kernel_shape, strides, dilations, pads, auto_pad)
 
     def means(values: Expr) -> Expr:
-        values = _surrounded(b, values, w, 0)
+        values = surrounded(b, values, w, 0)
         return b.call(f"nn.avg_pool{len(w.kernel)}d", values, pool_size=w.kernel, strides=w.strides,
                       dilation=w.dilations, padding=w.pads, ceil_mode=bool(ceil_mode),
                       count_include_pad=bool(count_include_pad))  # fmt: skip
@@ -290,12 +202,6 @@ def global_lp_pool(b: Emitter, x: Expr, *, p: float = 2) -> Expr:
     powers = b.power(b.abs(wide), b.like(p, wide))
     total = b.sum(powers, axis=_spatial(b, x), keepdims=True)
     return b.to(b.power(total, b.like(1 / p, wide)), b.dtype(x))
-
-
-def _padded(b: Emitter, x: Expr, pads: Sequence[int]) -> Expr:
-    half = len(pads) // 2
-    width = ((0, 0), (0, 0), *zip(pads[:half], pads[half:], strict=True))
-    return b.nn.pad(x, b.like(0, x), pad_width=width)
 
 
 # ------------------------------------------------------------------ products

@@ -1,0 +1,217 @@
+"""Quantised operators of ONNX Runtime's own domain: elementwise ones, pooling, softmax, concatenation.
+
+Where no operator on codes computes as ONNX Runtime does, codes become numbers, and the results codes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from legato.base.errors import ImportModelError
+from legato.frontend.onnx.codes import codes, numbers, parameters
+from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.operators import activation, nn, quantize
+from legato.ir.expr import Expr
+
+DOMAIN = "com.microsoft"
+
+
+def quantize_linear(b: Emitter, x: Expr, scale: Expr, zero: Expr | None = None, *, axis: int = 1) -> Expr:
+    return quantize.quantize_linear_13(b, x, scale, zero, axis=axis)
+
+
+def dequantize_linear(b: Emitter, x: Expr, scale: Expr, zero: Expr | None = None, *, axis: int = 1) -> Expr:
+    return quantize.dequantize_linear_13(b, x, scale, zero, axis=axis)
+
+
+# ------------------------------------------------------------------ by way of numbers
+
+
+Binary = Callable[[Expr, Expr], Expr]
+
+
+def _of_two(b: Emitter, f: Binary, *given: Expr | None) -> Expr:
+    """Codes of `f` of two tensors: each is followed by its scale and zero point; behind are those of the result."""
+    x, x_scale, x_zero, y, y_scale, y_zero, scale, zero = given
+    assert x is not None
+    assert x_scale is not None
+    assert y is not None
+    assert y_scale is not None
+    assert scale is not None
+    return codes(b, f(numbers(b, x, x_scale, x_zero), numbers(b, y, y_scale, y_zero)), scale, zero, x)
+
+
+def q_linear_add(
+    b: Emitter,
+    x: Expr,
+    x_scale: Expr,
+    x_zero: Expr | None,
+    y: Expr,
+    y_scale: Expr,
+    y_zero: Expr | None,
+    scale: Expr,
+    zero: Expr | None = None,
+) -> Expr:
+    return _of_two(b, b.op("add"), x, x_scale, x_zero, y, y_scale, y_zero, scale, zero)
+
+
+def q_linear_mul(
+    b: Emitter,
+    x: Expr,
+    x_scale: Expr,
+    x_zero: Expr | None,
+    y: Expr,
+    y_scale: Expr,
+    y_zero: Expr | None,
+    scale: Expr,
+    zero: Expr | None = None,
+) -> Expr:
+    return _of_two(b, b.op("multiply"), x, x_scale, x_zero, y, y_scale, y_zero, scale, zero)
+
+
+def q_linear_where(
+    b: Emitter,
+    condition: Expr,
+    x: Expr,
+    x_scale: Expr,
+    x_zero: Expr,
+    y: Expr,
+    y_scale: Expr,
+    y_zero: Expr,
+    scale: Expr,
+    zero: Expr,
+) -> Expr:
+    return _of_two(b, lambda p, q: b.where(condition, p, q), x, x_scale, x_zero, y, y_scale, y_zero, scale, zero)
+
+
+def q_linear_concat(b: Emitter, scale: Expr, zero: Expr, *parts: Expr, axis: int) -> Expr:
+    """`parts`: each tensor, its scale, its zero point."""
+    if not parts or len(parts) % 3:
+        raise ImportModelError(f"{len(parts)} inputs to put together, wanted tensors, each with scale and zero point")
+    triples = [parts[n : n + 3] for n in range(0, len(parts), 3)]
+    found = [numbers(b, *triple) for triple in triples]
+    return codes(b, b.concatenate(*found, axis=b.axis(axis, b.rank(found[0]))), scale, zero, zero)
+
+
+def q_linear_softmax(
+    b: Emitter,
+    x: Expr,
+    x_scale: Expr,
+    x_zero: Expr | None,
+    scale: Expr,
+    zero: Expr,
+    *,
+    axis: int = -1,
+    opset: int,
+) -> Expr:
+    """`opset`: that of the softmax that this was; before 13 all dims from `axis` on are one."""
+    softmax = activation.softmax if opset < 13 else activation.softmax_13
+    return codes(b, softmax(b, numbers(b, x, x_scale, x_zero), axis=axis), scale, zero, x)
+
+
+# ------------------------------------------------------------------ by tables
+
+
+def q_linear_sigmoid(
+    b: Emitter, x: Expr, x_scale: Expr, x_zero: Expr | None, scale: Expr, zero: Expr | None = None
+) -> Expr:
+    return b.qnn.sigmoid(x, *parameters(b, x, x_scale, x_zero), *parameters(b, x, scale, zero))
+
+
+def q_linear_leaky_relu(
+    b: Emitter,
+    x: Expr,
+    x_scale: Expr,
+    x_zero: Expr | None,
+    scale: Expr,
+    zero: Expr | None = None,
+    *,
+    alpha: float = 0.01,
+) -> Expr:
+    return b.qnn.leaky_relu(x, *parameters(b, x, x_scale, x_zero), *parameters(b, x, scale, zero), alpha=alpha)
+
+
+# ------------------------------------------------------------------ channels first or last
+
+
+def _first(b: Emitter, x: Expr, is_last: int) -> Expr:
+    """`x` with its channels, which are last if that is so, first."""
+    rank = b.rank(x)
+    return b.transpose(x, axes=(0, rank - 1, *range(1, rank - 1))) if is_last else x
+
+
+def _last(b: Emitter, x: Expr, is_last: int) -> Expr:
+    """`_first` undone."""
+    rank = b.rank(x)
+    return b.transpose(x, axes=(0, *range(2, rank), 1)) if is_last else x
+
+
+def q_linear_average_pool(
+    b: Emitter,
+    x: Expr,
+    x_scale: Expr,
+    x_zero: Expr | None,
+    scale: Expr,
+    zero: Expr | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    channels_last: int = 0,
+    count_include_pad: int = 0,
+    kernel_shape: tuple[int, ...],
+    pads: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+) -> Expr:
+    values = _first(b, numbers(b, x, x_scale, x_zero), channels_last)
+    means = nn.average_pool(b, values, auto_pad=auto_pad, ceil_mode=ceil_mode, count_include_pad=count_include_pad,
+                            kernel_shape=kernel_shape, pads=pads, strides=strides)  # fmt: skip
+    return codes(b, _last(b, means, channels_last), scale, zero, x)
+
+
+def q_linear_global_average_pool(
+    b: Emitter, x: Expr, x_scale: Expr, x_zero: Expr, scale: Expr, zero: Expr, *, channels_last: int = 0
+) -> Expr:
+    means = nn.global_average_pool(b, _first(b, numbers(b, x, x_scale, x_zero), channels_last))
+    return codes(b, _last(b, means, channels_last), scale, zero, x)
+
+
+def q_linear_reduce_mean(
+    b: Emitter,
+    x: Expr,
+    x_scale: Expr,
+    x_zero: Expr | None,
+    scale: Expr,
+    zero: Expr | None = None,
+    *,
+    axes: tuple[int, ...],
+    keepdims: int,
+) -> Expr:
+    along = tuple(b.axis(n, b.rank(x)) for n in axes) or tuple(range(b.rank(x)))
+    means = b.mean(numbers(b, x, x_scale, x_zero), axis=along, keepdims=bool(keepdims))
+    return codes(b, means, scale, zero, x)
+
+
+def q_linear_conv(
+    b: Emitter,
+    x: Expr,
+    x_scale: Expr,
+    x_zero: Expr,
+    w: Expr,
+    w_scale: Expr,
+    w_zero: Expr,
+    y_scale: Expr,
+    y_zero: Expr,
+    bias: Expr | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    channels_last: int = 0,
+    dilations: tuple[int, ...] = (),
+    group: int = 1,
+    kernel_shape: tuple[int, ...] = (),
+    pads: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+) -> Expr:
+    y = quantize.q_linear_conv(b, _first(b, x, channels_last), x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero,
+                               bias, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape,
+                               pads=pads, strides=strides)  # fmt: skip
+    return _last(b, y, channels_last)
