@@ -25,6 +25,7 @@ import numpy as np
 import legato.ops
 from legato.arith.expr import Expr as Dim
 from legato.base import dtype as dt
+from legato.base.dtype import DType
 from legato.base.errors import LegatoError
 from legato.infer.builder import Builder
 from legato.ir.attr_record import Attrs
@@ -164,10 +165,13 @@ def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _types(args: Sequence[Any]) -> list[TensorType]:
-    """The types of a sample's arguments."""
-    pairs = [(a.shape, dt.dtype(a.dtype)) if isinstance(a, np.ndarray | np.generic) else a for a in args]
-    return [tensor_type(shape, dtype) for shape, dtype in pairs]
+def _type(arg: Any) -> Type:
+    """The type of an argument of a sample: an array, a shape and a dtype, or a tuple of such."""
+    if isinstance(arg, np.ndarray | np.generic):
+        return tensor_type(arg.shape, dt.dtype(arg.dtype))
+    if isinstance(arg[-1], str):
+        return tensor_type(*arg)
+    return TupleType(tuple(map(_type, arg)))
 
 
 def _typed(op: Op, types: Sequence[Type], sample: Sample) -> tuple[list[Type], Type | None] | None:
@@ -187,7 +191,7 @@ def _typed(op: Op, types: Sequence[Type], sample: Sample) -> tuple[list[Type], T
 def _example(op: Op) -> str:
     """The types of the first sample whose operands have elements."""
     for sample in op.samples:
-        types = _types(sample.args)
+        types = [_type(arg) for arg in sample.args]
         if all("(0" not in str(t) and ", 0" not in str(t) for t in types) and (made := _typed(op, types, sample)):
             args = ", ".join(str(t) for t in made[0])
             attrs = "".join(f", {k}={_literal(v)}" for k, v in sample.attrs.items() if len(str(v)) < 60)
@@ -204,15 +208,17 @@ def _dtypes(op: Op) -> list[str]:
     found = []
     for name in _TRIED:
         for sample in op.samples:
-            types = _types(sample.args)
-            if not types:
+            types = [_type(arg) for arg in sample.args]
+            if not types or not isinstance(types[0], TensorType):
                 continue
-            first = types[0].dtype
-            changed = [TensorType(t.shape, dt.dtype(name)) if t.dtype == first else t for t in types]
-            if _typed(op, changed, sample) is not None:
+            if _typed(op, [_changed(t, types[0].dtype, dt.dtype(name)) for t in types], sample) is not None:
                 found.append(name)
                 break
     return found
+
+
+def _changed(ty: Type, old: DType, new: DType) -> Type:
+    return TensorType(ty.shape, new) if isinstance(ty, TensorType) and ty.dtype == old else ty
 
 
 def _gradient(op: Op) -> str:

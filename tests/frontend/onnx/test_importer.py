@@ -44,7 +44,7 @@ def test_everything_unsupported_at_once() -> None:
         "  norm: ai.onnx.BatchNormalization of operator set 17: its output number 2\n"
         "  after the first: ai.onnx.Spin of operator set 17: no such operator in Legato\n"
         "  fine: ai.onnx.Relu of operator set 17: attribute angle\n"
-        '  hint: a converter of your own for an operator: from_onnx(…, custom={"QLinearMatMul": function})'
+        '  hint: a converter of your own for an operator: from_onnx(…, custom={"Whirl": function})'
     )
 
 

@@ -17,8 +17,6 @@ from legato.frontend.onnx.signature import find, signature
 
 # What no converter takes, by operator, and why.
 ABSENT = {
-    "BitCast": "not written yet",
-    "DeformConv": "images",
     "Gradient": "what takes gradients is legato.grad",
     "ImageDecoder": "images",
     "TfIdfVectorizer": "strings",
@@ -27,6 +25,7 @@ ABSENT = {
 ATTRIBUTES = {
     ("Constant", "value_string"): "strings",
     ("Constant", "value_strings"): "strings",
+    ("RegexFullMatch", "pattern"): "the standard says nothing of a node without a pattern",
     ("LpPool", "kernel_shape"): "operator set 1 says nothing of windows without extents",
     ("GridSample", "mode"): "bilinear and bicubic are called linear and cubic since operator set 20",
     ("RNN", "activations"): "as many as there are directions",
