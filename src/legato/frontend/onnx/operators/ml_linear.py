@@ -161,18 +161,18 @@ def _of_classes(
 
 
 def _kernel(b: Emitter, x: Expr, vectors: Array, kind: str, params: Sequence[float]) -> Expr:
-    """How near each row is to each support vector."""
+    """How near each row is to each support vector; products, which become large, are float64."""
     if kind not in _KERNELS:
         raise ImportModelError(f"kernel_type is {kind!r}, wanted one of {', '.join(_KERNELS)}")
     if len(params) != 3 and kind != "LINEAR":
         raise ImportModelError(f"{len(params)} kernel_params, wanted gamma, coef0 and degree")
     of.require_features(b, x, vectors.shape[1])
-    weights = b.constant(vectors.astype(b.dtype(x).numpy))
     if kind == "RBF":
+        weights = b.constant(vectors.astype(b.dtype(x).numpy))
         apart = b.subtract(b.expand_dims(x, axis=1), b.expand_dims(weights, axis=0))
         square = b.sum(b.multiply(apart, apart), axis=(2,))
         return b.exp(b.multiply(square, b.like(-params[0], square)))
-    found = b.nn.dense(x, weights)
+    found = b.nn.dense(b.to(x, float64), b.constant(vectors.astype(np.float64)))
     if kind == "LINEAR":
         return found
     found = b.add(b.multiply(found, b.like(params[0], found)), b.like(params[1], found))
@@ -180,11 +180,11 @@ def _kernel(b: Emitter, x: Expr, vectors: Array, kind: str, params: Sequence[flo
 
 
 def _summed(b: Emitter, near: Expr, weights: Array, rho: Sequence[float]) -> Expr:
-    """near · weightsᵀ + rho: in float64, as large terms of both signs add up to what decides."""
+    """near · weightsᵀ + rho, as float64: large terms of both signs add up to what decides."""
     if b.dims_of(near)[1] != weights.shape[1]:
         raise ImportModelError(f"coefficients of {weights.shape[1]} support vectors, of {b.dims_of(near)[1]}")
     found = b.nn.dense(b.to(near, float64), b.constant(weights.astype(np.float64)))
-    return b.to(b.add(found, b.constant(np.array(rho, np.float32).astype(np.float64))), b.dtype(near))
+    return b.add(found, b.constant(np.array(rho, np.float32).astype(np.float64)))
 
 
 def _pair_weights(coefficients: Array, counts: Sequence[int], pairs: Sequence[tuple[int, int]]) -> Array:
