@@ -51,6 +51,7 @@ class Emitter(Builder):
         self.outputs = 1
         self.repeats = False
         self.draws = 0  # of random numbers without a seed
+        self.keys: dict[int, tuple[Expr, Sequence[int | str]]] = {}  # of the columns of a matrix, by it
         self.inputs: Mapping[str, Type] = {}
         self._folded: dict[int, tuple[Expr, Any]] = {}
         self._ratios = Ratios(self.value_of, self.array)

@@ -156,6 +156,7 @@ class Importer:
         for declared, value in zip(self.graph.output, results, strict=True):
             if isinstance(value, Expr):
                 check_declared(declared, value.ty)
+        keys = {n: self.b.keys[id(v)][1] for n, v in zip(outputs, results, strict=True) if id(v) in self.b.keys}
         is_whole = not self.unsupported and not self._faults and len(known) == len(outputs)
         if is_whole:
             known = with_names(self.b, known, self.graph.output, self._input_types)
@@ -165,7 +166,8 @@ class Importer:
             return None
         body = known[0] if len(known) == 1 else self.b.tuple_(known)
         called = [text for name, value in zip(outputs, known, strict=True) for text in _result_names(name, value.ty)]
-        return self.b.function(tuple(params.values()), body, attrs={"output_names": tuple(called)})
+        attrs = {"output_names": tuple(called), **({"output_keys": keys} if keys else {})}
+        return self.b.function(tuple(params.values()), body, attrs=attrs)
 
     def module(self) -> Module:
         """The model as a module with one function, `main`.

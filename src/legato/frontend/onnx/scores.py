@@ -9,14 +9,14 @@ import numpy as np
 
 from legato.arith.expr import const, lt
 from legato.arith.prove import prove
-from legato.base.dtype import float32, float64, int64
+from legato.base.dtype import DType, float32, float64, int64
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 from legato.ops._rules import sides_of_least
 
 __all__ = ["DOMAIN", "TRANSFORMS", "both", "highest", "labelled", "labels", "matrix", "require_features", "rows",
-           "second", "transformed", "wide_rows"]  # fmt: skip
+           "second", "transformed", "wide_dtype", "wide_rows"]  # fmt: skip
 
 DOMAIN = "ai.onnx.ml"
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
@@ -36,10 +36,14 @@ def rows(b: Emitter, x: Expr) -> Expr:
     return x
 
 
+def wide_dtype(b: Emitter, x: Expr) -> DType:
+    """What features are computed in: float64 if they are that, else float32."""
+    return float64 if b.dtype(x) == float64 else float32
+
+
 def wide_rows(b: Emitter, x: Expr, *, double: bool = False) -> Expr:
-    """The rows as float32; as float64 if they are, and with `double` in any case."""
-    found = rows(b, x)
-    return b.to(found, float64 if double or b.dtype(x) == float64 else float32)
+    """The rows in their wide dtype; with `double`, as float64."""
+    return b.to(rows(b, x), float64 if double else wide_dtype(b, x))
 
 
 def matrix(values: Sequence[float], count: int, what: str) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
@@ -54,7 +58,7 @@ def require_features(b: Emitter, x: Expr, count: int, *, exactly: bool = True) -
     d = b.dims_of(x)[1]
     if not exactly and prove(lt(d, count)):
         raise ImportModelError(f"rows of {d} features, wanted {count} or more")
-    b.require(*((d, const(count)) if exactly else sides_of_least(d, const(count))), "features of a row")
+    b.require(*((d, const(count)) if exactly else sides_of_least(d, const(max(count, 1)))), "features of a row")
 
 
 # ------------------------------------------------------------------------------- scores

@@ -105,9 +105,7 @@ def _roots(free: Sequence[tuple[int, int]], trees: Sequence[int]) -> list[int]:
     return [nodes[0] for nodes in found.values()]
 
 
-def _leaves(
-    votes: Votes, at: Mapping[tuple[int, int], int], leaves: Mapping[int, int], targets: int
-) -> Leaves:
+def _leaves(votes: Votes, at: Mapping[tuple[int, int], int], leaves: Mapping[int, int], targets: int) -> Leaves:
     """What the leaves say, by leaf; what is said of other nodes does not count."""
     wrong = next((t for t in votes.targets if not 0 <= t < targets), None)
     if wrong is not None:
