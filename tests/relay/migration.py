@@ -35,6 +35,7 @@ def lists() -> str:
         "`relay.testing`, models": MODELS,
         "Operators of `relay`": [*_functions.names(), *relay.op.reduce.__all__, *relay.op.transform.__all__],
         "Operators of `relay.nn`": [*_functions.names("nn."), *relay.nn.__all__],
+        "Operators of `relay.qnn`": [*_functions.names("qnn."), "requantize_config"],
         "Operators of `relay.image`": _functions.names("image."),
         "Operators of `relay.random`": [*_functions.names("random."), "threefry_key"],
         "Operators of `relay.annotation`": _functions.names("annotation."),

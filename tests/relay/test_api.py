@@ -7,9 +7,10 @@ import pytest
 from tests.relay.api import NAMES, found_and_missing
 
 TABLE = found_and_missing([n for n in NAMES if n.startswith(("tvm.relay.transform", "tvm.relay.analysis",
-                                                             "tvm.relay.dataflow_pattern"))])  # fmt: skip
+                                                             "tvm.relay.dataflow_pattern",
+                                                             "tvm.relay.qnn"))])  # fmt: skip
 # The least share of each that is here.
-SHARES = {"relay.analysis": 0.9, "relay.dataflow_pattern": 1.0, "relay.transform": 0.9}
+SHARES = {"relay.analysis": 0.9, "relay.dataflow_pattern": 1.0, "relay.qnn": 0.9, "relay.transform": 0.9}
 
 
 @pytest.mark.parametrize("key", SHARES)

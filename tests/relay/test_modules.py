@@ -281,8 +281,6 @@ def test_passes_refuse_what_they_cannot_do() -> None:
         relay.transform.ToMixedPrecision("float64")
     with pytest.raises(UnsupportedError, match="fskip"):
         relay.transform.EliminateCommonSubexpr(lambda e: True)
-    with pytest.raises(UnsupportedError, match="qnn"):
-        relay.transform.FoldConstant(fold_qnn=True)
 
 
 def test_unused_functions_are_left_out() -> None:

@@ -24,6 +24,8 @@ OTHER_DEFAULTS = {"arange": "dtype", "nn.dropout": "the first result"}
 def argument(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return relay.const(value)
+    if isinstance(value, list):
+        return [argument(v) for v in value]
     is_type = isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], str)
     return relay.var("x", shape=value[0], dtype=value[1]) if is_type else value
 

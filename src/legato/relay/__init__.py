@@ -164,7 +164,7 @@ _ON_USE: typing.Final = {
     "VirtualDevice": "devices", "devices": "",
     "frontend": "", "instrument": "", "ir": "", "tir": "",
     "fromtext": "parser", "optimize": "build_module", "parse": "parser", "parse_expr": "parser", "parser": "",
-    "prelude": "", "relay": "decorators", "relay_model": "decorators", "testing": "", "transform": "",
+    "prelude": "", "qnn": "", "relay": "decorators", "relay_model": "decorators", "testing": "", "transform": "",
     "vm": "",
 }  # fmt: skip
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from legato.base.errors import UnsupportedError
 from legato.infer.infer import infer
 from legato.ir.expr import Expr, Function, GlobalVar
 from legato.ir.visit import free_vars
@@ -120,9 +119,7 @@ def ToANormalFormExpr(e: Expr) -> Expr:
 
 def FoldConstantExpr(expr: Expr, mod: IRModule, fold_qnn: bool = False) -> Expr:
     """`expr`, which may name functions of `mod`, with types and with what depends on constants alone computed."""
-    if fold_qnn:
-        raise UnsupportedError("there are no qnn operators to fold")
-    return _changed(expr, mod, FoldConstant())
+    return _changed(expr, mod, FoldConstant(quantised=fold_qnn))
 
 
 def _changed(expr: Expr, mod: IRModule, step: Step) -> Expr:

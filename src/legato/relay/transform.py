@@ -116,10 +116,8 @@ def InferType() -> Pass:
 
 
 def FoldConstant(fold_qnn: bool = False) -> Pass:
-    """What depends on constants alone is computed."""
-    if fold_qnn:
-        raise UnsupportedError("there are no qnn operators to fold")
-    return of_steps("FoldConstant", 2, (Fold(),))
+    """What depends on constants alone is computed; with `fold_qnn` quantised operators, too."""
+    return of_steps("FoldConstant", 2, (Fold(quantised=fold_qnn),))
 
 
 def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Pass:
@@ -259,10 +257,10 @@ _NOT_HERE: Final[Mapping[str, str]] = {
     "ManifestAlloc": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "ManifestLifetimes": "memory is planned when the module is compiled; Executable.peak_memory says how much",
     "CollagePartition": "nothing is measured to cut a module: legato.generators.partition takes generators in order",
-    "FakeQuantizationToInteger": "there are no operators of the quantised dialect (qnn)",
+    "FakeQuantizationToInteger": "codes that become numbers, and codes again, are computed as the program says",
     "MarkCompilerFunctionsAsExtern": "nothing calls lowered functions; a function for a generator stays what it is",
-    "QnnCanonicalize": "there are no operators of the quantised dialect (qnn)",
-    "QnnLegalize": "there are no operators of the quantised dialect (qnn)",
+    "QnnCanonicalize": "relay.qnn.transform.CanonicalizeOps is how it is called",
+    "QnnLegalize": "relay.qnn.transform.Legalize is how it is called",
     "infer_layout_utils": "relay.transform.InferCorrectLayoutOutput is what it had",
 }
 

@@ -30,12 +30,13 @@ class FoldConstant(FunctionPass):
 
     A result that is much larger than what it is computed from stays a call: `full((1 << 20, 64))` is no constant.
     Copies between devices stay. Floats are those of kernels, whatever the caller has set: with `flush`, subnormal
-    numbers count as 0.
+    numbers count as 0. `quantised`: so are operators of the quantised dialect, which are no arithmetic yet.
     """
 
     name = "fold-constant"
     growth: int = 1 << 16  # bytes by which a result may exceed its operands
     flush: bool = False
+    quantised: bool = False
 
     def function(self, func: Function, mod: Module) -> Function:
         effects = Effects(func, mod)
@@ -45,8 +46,9 @@ class FoldConstant(FunctionPass):
 
     def _fold(self, node: Expr, effects: Effects) -> Expr | None:
         match node:
-            case Call(op=Op()) if all(_is_constant(a) for a in node.args) and not effects.own(node):
-                return self._call(node)
+            case Call(op=Op() as op) if all(_is_constant(a) for a in node.args):
+                is_sure = not effects.own(node) or (self.quantised and op.name.startswith("qnn."))
+                return self._call(node) if is_sure else None
             case TupleGetItem(value=Tuple() as value) if not effects.inside(value):
                 return value.fields[node.index]
             case If(cond=Constant() as cond):

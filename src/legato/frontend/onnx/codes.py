@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from legato.base import dtype as dt
 from legato.base.dtype import DType
+from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.windows import kernel_windows, within
 from legato.ir.expr import Expr
 
-__all__ = ["centred", "codes", "convolved", "flat", "multiplied", "numbers", "of_first", "of_rows", "parameters",
-           "requantized", "zero_or"]  # fmt: skip
+__all__ = ["centred", "codes", "convolved", "flat", "multiplied", "needed", "numbers", "of_first", "of_rows",
+           "parameters", "requantized", "zero_or"]  # fmt: skip
 
 # ------------------------------------------------------------------ parameters
 
@@ -17,6 +18,13 @@ __all__ = ["centred", "codes", "convolved", "flat", "multiplied", "numbers", "of
 def zero_or(b: Emitter, zero: Expr | None, dtype: DType) -> Expr:
     """A zero point, where none is given 0."""
     return b.constant(0, dtype) if zero is None else zero
+
+
+def needed(x: Expr | None, name: str) -> Expr:
+    """An input that must be given, though one before it need not be."""
+    if x is None:
+        raise ImportModelError(f"the input {name} is missing")
+    return x
 
 
 def flat(b: Emitter, p: Expr) -> Expr:

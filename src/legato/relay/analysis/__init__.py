@@ -76,7 +76,7 @@ _ON_USE: Final = {
 }  # fmt: skip
 _NOT_HERE: Final = {
     "AnnotatedRegionSet": "regions are cut out by patterns (relay.dataflow_pattern.partition), not between annotations",
-    "list_fake_quantized_op_freqs": "there are no operators of the quantized dialect (qnn) to find regions between",
+    "list_fake_quantized_op_freqs": "codes that become numbers, and codes again, are computed as the program says",
     "_ffi_api": "analyses are Python, with nothing behind them",
 }
 

@@ -133,7 +133,7 @@ def _arguments(record: Op, values: Sequence[Any], given: Mapping[str, Any]) -> l
             raise TypeCheckError(f"relay.{record.name}: there is nothing in its list of arguments")
         values = [*values[:-1], *values[-1]]
     exprs = Builder().operands([v.astuple() if isinstance(v, TupleWrapper) else v for v in values])
-    if record.name == "nn.conv2d":
+    if record.name in ("nn.conv2d", "qnn.conv2d"):
         exprs[1] = _one_for_each_result(exprs[1], given)
     scalar = _SCALARS.get(record.name.removeprefix(PREFIX))
     if scalar is not None:
@@ -171,7 +171,7 @@ def _attributes(record: Op, given: Mapping[str, Any]) -> dict[str, Any]:
     if record.attrs is None:
         return dict(given)
     of = {f.name: f for f in fields(record.attrs)}
-    strides = of["strides"].default if "strides" in of and record.name.startswith("nn.") else ()
+    strides = of["strides"].default if "strides" in of and record.name.startswith(("nn.", "qnn.")) else ()
     rank = len(strides) if isinstance(strides, tuple) else 0
     found: dict[str, Any] = {}
     for name, value in given.items():

@@ -17,6 +17,8 @@ _RESIZE = (
     "method='linear', coordinate_transformation_mode='half_pixel', rounding_method='', cubic_alpha=-0.5,"
     " cubic_exclude=0, extrapolation_value=0.0, out_dtype=None"
 )
+_FROM = "input_scale, input_zero_point"
+_BOTH = "input_zero_point, kernel_zero_point, input_scale, kernel_scale"
 
 
 def _transposed(ones: str, zeros: str, data: str, kernel: str) -> str:
@@ -75,6 +77,19 @@ SIGNATURES: Final[Mapping[str, str]] = {
     " coordinate_transformation_mode='half_pixel'",
     "one_hot": "indices, on_value, off_value, depth, axis, dtype",
     "ones": "shape, dtype",
+    "qnn.avg_pool2d": f"data, {_FROM}, output_scale, output_zero_point, pool_size, strides=(1, 1), padding=(0, 0),"
+    " dilation=(1, 1), ceil_mode=False, count_include_pad=True, layout='NHWC', out_layout=''",
+    "qnn.concatenate": "data, input_scales, input_zero_points, output_scale, output_zero_point, axis",
+    "qnn.contrib_dense_pack": f"data, weight, {_BOTH}, kernel_layout='NC', units=None, out_dtype='int32'",
+    "qnn.conv2d": f"data, kernel, {_BOTH}, kernel_size=None, channels=None, strides=(1, 1), padding=(0, 0),"
+    " dilation=(1, 1), groups=1, data_layout='NCHW', kernel_layout='OIHW', out_layout='', out_dtype='int32'",
+    "qnn.conv2d_transpose": f"data, weight, {_BOTH}, strides=(1, 1), padding=(0, 0), dilation=(1, 1), channels=None,"
+    " kernel_size=None, groups=1, data_layout='NCHW', kernel_layout='IOHW', out_layout='', output_padding=(0, 0),"
+    " out_dtype='int32'",
+    "qnn.dense": f"data, weight, {_BOTH}, units=None, out_dtype='int32'",
+    "qnn.dequantize": f"data, {_FROM}, axis=-1, out_dtype='float32', block_size=0",
+    "qnn.leaky_relu": "x, alpha, scale, zero_point, output_scale, output_zero_point",
+    "qnn.quantize": "data, output_scale, output_zero_point, axis=-1, out_dtype='int8', block_size=0",
     "sort": "data, axis=-1, is_ascend=1",
     "sparse_to_dense": "sparse_indices, output_shape, sparse_values, default_value=0",
     "stack": "data, axis",
@@ -89,6 +104,8 @@ SIGNATURES: Final[Mapping[str, str]] = {
 RENAMED: Final[Mapping[tuple[str, str], str]] = {
     ("clip", "a"): "data",
     ("full", "data"): "fill_value",
+    ("qnn.contrib_dense_pack", "kernel_layout"): "weight_layout",
+    ("qnn.conv2d", "kernel"): "weight",
     ("unique", "is_sorted"): "sorted",
 }
 

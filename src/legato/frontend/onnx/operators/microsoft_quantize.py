@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from legato.base.errors import ImportModelError
-from legato.frontend.onnx.codes import codes, numbers, parameters
+from legato.frontend.onnx.codes import codes, needed, numbers, parameters
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import activation, nn, quantize
 from legato.ir.expr import Expr
@@ -28,45 +28,40 @@ def dequantize_linear(b: Emitter, x: Expr, scale: Expr, zero: Expr | None = None
 
 
 Binary = Callable[[Expr, Expr], Expr]
+Triple = tuple[Expr, Expr, Expr]  # codes, their scale, their zero point
 
 
-def _of_two(b: Emitter, f: Binary, *given: Expr | None) -> Expr:
-    """Codes of `f` of two tensors: each is followed by its scale and zero point; behind are those of the result."""
-    x, x_scale, x_zero, y, y_scale, y_zero, scale, zero = given
-    assert x is not None
-    assert x_scale is not None
-    assert y is not None
-    assert y_scale is not None
-    assert scale is not None
-    return codes(b, f(numbers(b, x, x_scale, x_zero), numbers(b, y, y_scale, y_zero)), scale, zero, x)
+def _of_two(b: Emitter, f: Binary, x: Triple, y: Triple, scale: Expr, zero: Expr | None) -> Expr:
+    """Codes of `f` of two tensors, each with its scale and zero point."""
+    return codes(b, f(numbers(b, *x), numbers(b, *y)), scale, zero, x[0])
 
 
 def q_linear_add(
     b: Emitter,
     x: Expr,
     x_scale: Expr,
-    x_zero: Expr | None,
+    x_zero: Expr,
     y: Expr,
     y_scale: Expr,
-    y_zero: Expr | None,
+    y_zero: Expr,
     scale: Expr,
     zero: Expr | None = None,
 ) -> Expr:
-    return _of_two(b, b.op("add"), x, x_scale, x_zero, y, y_scale, y_zero, scale, zero)
+    return _of_two(b, b.op("add"), (x, x_scale, x_zero), (y, y_scale, y_zero), scale, zero)
 
 
 def q_linear_mul(
     b: Emitter,
     x: Expr,
     x_scale: Expr,
-    x_zero: Expr | None,
+    x_zero: Expr,
     y: Expr,
     y_scale: Expr,
-    y_zero: Expr | None,
+    y_zero: Expr,
     scale: Expr,
     zero: Expr | None = None,
 ) -> Expr:
-    return _of_two(b, b.op("multiply"), x, x_scale, x_zero, y, y_scale, y_zero, scale, zero)
+    return _of_two(b, b.op("multiply"), (x, x_scale, x_zero), (y, y_scale, y_zero), scale, zero)
 
 
 def q_linear_where(
@@ -81,7 +76,7 @@ def q_linear_where(
     scale: Expr,
     zero: Expr,
 ) -> Expr:
-    return _of_two(b, lambda p, q: b.where(condition, p, q), x, x_scale, x_zero, y, y_scale, y_zero, scale, zero)
+    return _of_two(b, lambda p, q: b.where(condition, p, q), (x, x_scale, x_zero), (y, y_scale, y_zero), scale, zero)
 
 
 def q_linear_concat(b: Emitter, scale: Expr, zero: Expr, *parts: Expr, axis: int) -> Expr:
@@ -97,38 +92,40 @@ def q_linear_softmax(
     b: Emitter,
     x: Expr,
     x_scale: Expr,
-    x_zero: Expr | None,
-    scale: Expr,
-    zero: Expr,
+    x_zero: Expr | None = None,
+    scale: Expr | None = None,
+    zero: Expr | None = None,
     *,
     axis: int = -1,
     opset: int,
 ) -> Expr:
     """`opset`: that of the softmax that this was; before 13 all dims from `axis` on are one."""
     softmax = activation.softmax if opset < 13 else activation.softmax_13
-    return codes(b, softmax(b, numbers(b, x, x_scale, x_zero), axis=axis), scale, zero, x)
+    return codes(b, softmax(b, numbers(b, x, x_scale, x_zero), axis=axis), needed(scale, "Y_scale"), zero, x)
 
 
 # ------------------------------------------------------------------ by tables
 
 
 def q_linear_sigmoid(
-    b: Emitter, x: Expr, x_scale: Expr, x_zero: Expr | None, scale: Expr, zero: Expr | None = None
+    b: Emitter, x: Expr, x_scale: Expr, x_zero: Expr | None = None, scale: Expr | None = None, zero: Expr | None = None
 ) -> Expr:
-    return b.qnn.sigmoid(x, *parameters(b, x, x_scale, x_zero), *parameters(b, x, scale, zero))
+    return b.qnn.sigmoid(x, *parameters(b, x, x_scale, x_zero), *parameters(b, x, needed(scale, "Y_scale"), zero))
 
 
 def q_linear_leaky_relu(
     b: Emitter,
     x: Expr,
     x_scale: Expr,
-    x_zero: Expr | None,
-    scale: Expr,
+    x_zero: Expr | None = None,
+    scale: Expr | None = None,
     zero: Expr | None = None,
     *,
     alpha: float = 0.01,
 ) -> Expr:
-    return b.qnn.leaky_relu(x, *parameters(b, x, x_scale, x_zero), *parameters(b, x, scale, zero), alpha=alpha)
+    return b.qnn.leaky_relu(
+        x, *parameters(b, x, x_scale, x_zero), *parameters(b, x, needed(scale, "Y_scale"), zero), alpha=alpha
+    )
 
 
 # ------------------------------------------------------------------ channels first or last
@@ -150,8 +147,8 @@ def q_linear_average_pool(
     b: Emitter,
     x: Expr,
     x_scale: Expr,
-    x_zero: Expr | None,
-    scale: Expr,
+    x_zero: Expr | None = None,
+    scale: Expr | None = None,
     zero: Expr | None = None,
     *,
     auto_pad: str = "NOTSET",
@@ -165,7 +162,7 @@ def q_linear_average_pool(
     values = _first(b, numbers(b, x, x_scale, x_zero), channels_last)
     means = nn.average_pool(b, values, auto_pad=auto_pad, ceil_mode=ceil_mode, count_include_pad=count_include_pad,
                             kernel_shape=kernel_shape, pads=pads, strides=strides)  # fmt: skip
-    return codes(b, _last(b, means, channels_last), scale, zero, x)
+    return codes(b, _last(b, means, channels_last), needed(scale, "Y_scale"), zero, x)
 
 
 def q_linear_global_average_pool(
@@ -179,8 +176,8 @@ def q_linear_reduce_mean(
     b: Emitter,
     x: Expr,
     x_scale: Expr,
-    x_zero: Expr | None,
-    scale: Expr,
+    x_zero: Expr | None = None,
+    scale: Expr | None = None,
     zero: Expr | None = None,
     *,
     axes: tuple[int, ...],
@@ -188,7 +185,7 @@ def q_linear_reduce_mean(
 ) -> Expr:
     along = tuple(b.axis(n, b.rank(x)) for n in axes) or tuple(range(b.rank(x)))
     means = b.mean(numbers(b, x, x_scale, x_zero), axis=along, keepdims=bool(keepdims))
-    return codes(b, means, scale, zero, x)
+    return codes(b, means, needed(scale, "Y_scale"), zero, x)
 
 
 def q_linear_conv(

@@ -6,7 +6,7 @@ import numpy as np
 
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
-from legato.frontend.onnx.codes import codes, flat, multiplied, numbers, of_rows
+from legato.frontend.onnx.codes import codes, flat, multiplied, needed, numbers, of_rows
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import quantize, recurrent
 from legato.ir.expr import Expr
@@ -138,15 +138,15 @@ def dynamic_quantize_lstm(
     x: Expr,
     w: Expr,
     r: Expr,
-    bias: Expr | None,
-    sequence_lens: Expr | None,
-    initial_h: Expr | None,
-    initial_c: Expr | None,
-    peepholes: Expr | None,
-    w_scale: Expr,
-    w_zero: Expr,
-    r_scale: Expr,
-    r_zero: Expr,
+    bias: Expr | None = None,
+    sequence_lens: Expr | None = None,
+    initial_h: Expr | None = None,
+    initial_c: Expr | None = None,
+    peepholes: Expr | None = None,
+    w_scale: Expr | None = None,
+    w_zero: Expr | None = None,
+    r_scale: Expr | None = None,
+    r_zero: Expr | None = None,
     *,
     activation_alpha: tuple[float, ...] = (),
     activation_beta: tuple[float, ...] = (),
@@ -161,8 +161,8 @@ def dynamic_quantize_lstm(
     return recurrent.lstm(
         b,
         rounded,
-        _weight(b, w, w_scale, w_zero),
-        _weight(b, r, r_scale, r_zero),
+        _weight(b, w, needed(w_scale, "W_scale"), needed(w_zero, "W_zero_point")),
+        _weight(b, r, needed(r_scale, "R_scale"), needed(r_zero, "R_zero_point")),
         bias,
         sequence_lens,
         initial_h,
