@@ -24,8 +24,10 @@ _FLOAT_SUFFIX: Final = {dt.float32: "f", dt.float64: "f64", dt.float16: "f16", d
 
 @float_environment()
 def scalar_text(data: Array) -> str | None:
-    """The literal of a rank-0 array; None where it has none (a NaN with a payload or a sign)."""
+    """The literal of a rank-0 array; None where it has none (a NaN with a payload or a sign, a code)."""
     dtype = dt.dtype(data.dtype)
+    if dtype.is_storage:
+        return None
     if dtype.is_bool:
         return str(bool(data))
     if dtype.is_int:
