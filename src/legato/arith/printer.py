@@ -71,7 +71,9 @@ def _infix(e: Binary, outer: int) -> list[Any]:
 
 
 def literal(value: float | bool, dtype: DType) -> str:
-    """A literal of `dtype` as text: `3`, `-3i64`, `0.5f`, `inff`, `True`, `handle(3)`."""
+    """A literal of `dtype` as text: `3`, `-3i64`, `0.5f`, `inff`, `True`, `handle(3)`, `int4(3f)`."""
+    if dtype.is_storage:
+        return f"{dtype}({literal(value, dt.float32)})"
     if dtype == dt.handle:
         return f"handle({int(value)})"
     if dtype.is_bool:

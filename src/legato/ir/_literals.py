@@ -24,12 +24,12 @@ _FLOAT_SUFFIX: Final = {dt.float32: "f", dt.float64: "f64", dt.float16: "f16", d
 
 @float_environment()
 def scalar_text(data: Array) -> str | None:
-    """The literal of a rank-0 array; None where it has none (a string, a NaN with a payload or a sign)."""
+    """The literal of a rank-0 array; None where it has none (a string, a code, a NaN with a payload or a sign)."""
     dtype = dt.dtype(data.dtype)
+    if not dtype.is_computed:
+        return None
     if dtype.is_bool:
         return str(bool(data))
-    if dtype.is_string:
-        return None
     if dtype.is_int:
         return f"{int(data)}{'' if dtype == dt.int32 else dtype.name[0] + str(dtype.bits)}"
     value = float(data)

@@ -82,7 +82,10 @@ def _tensor_name(index: int) -> str:
 
 def _numbers(data: Array) -> list[Any] | None:
     """The elements as JSON numbers, booleans or strings that give back the same bits, or None."""
-    if not dt.dtype(data.dtype).is_float:
+    dtype = dt.dtype(data.dtype)
+    if dtype.is_storage:
+        return None
+    if not dtype.is_float:
         values: list[Any] = data.ravel().tolist()
         return values
     with np.errstate(invalid="ignore"):  # of a signalling NaN
@@ -169,6 +172,8 @@ def side_tensor(name: str, shape: list[int], dtype: dt.DType, tensors: Mapping[s
     data = tensors.get(name)
     if data is None:
         raise Bad(f"the side file has no tensor {name!r}")
+    if dtype.is_storage and data.dtype == np.uint8:
+        data = data.view(dtype.numpy)
     if list(data.shape) != shape or dt.dtype(data.dtype) != dtype:
         raise Bad(f"tensor {name!r} is {data.dtype}{list(data.shape)}, expected {dtype}{shape}")
     return data.view()  # the caller's array stays writable

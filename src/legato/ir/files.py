@@ -112,7 +112,12 @@ def tensor_bytes(tensors: Mapping[str, Array]) -> bytes:
 
 
 def _together(tensors: Mapping[str, Array]) -> dict[str, Array]:
-    return {name: np.asarray(data, order="C") for name, data in tensors.items()}
+    return {name: _known(np.asarray(data, order="C")) for name, data in tensors.items()}
+
+
+def _known(data: Array) -> Array:
+    """Codes of dtypes that only store as bytes: the format does not have them all."""
+    return data.view(np.uint8) if dt.dtype(data.dtype).is_storage else data
 
 
 def _specs(arrays: Mapping[str, Array]) -> dict[str, Any]:
@@ -138,7 +143,8 @@ def tensors_of(data: bytes, source: str | Path) -> dict[str, Array]:
 
 _NAMES = {"BF16": dt.bfloat16, "BOOL": dt.bool_} | {
     f"{d.kind[0].upper()}{d.bits}": d for d in dt.ALL_DTYPES if d.kind in ("int", "uint", "float")
-}
+} | {"F8_E4M3": dt.BY_NAME["float8_e4m3fn"], "F8_E5M2": dt.BY_NAME["float8_e5m2"],
+     "F8_E8M0": dt.BY_NAME["float8_e8m0fnu"]}  # fmt: skip
 
 
 def _array(source: str | Path, name: str, tensor: Mapping[str, Any]) -> Array:

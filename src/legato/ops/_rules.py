@@ -138,7 +138,7 @@ def common_dtype(relation: Relation, left: TensorType, right: TensorType) -> DTy
     for n, ty, other in ((0, left, right), (1, right, left)):
         known = relation.value(n) if ty.rank == 0 else None
         data = array_of(int(known[0].value), other.dtype) if known and isinstance(known[0], Const) else None
-        if data is not None and not other.dtype.is_bool:
+        if data is not None and not other.dtype.is_bool and not other.dtype.is_storage:
             hint = f"write {scalar_text(data)}, or use cast on one of them"
             raise relation.fail(f"the dtypes differ, {left.dtype} and {right.dtype}", hint=hint)
     return same_dtype(relation, left, right)
