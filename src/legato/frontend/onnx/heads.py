@@ -14,7 +14,17 @@ from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 
-__all__ = ["attended", "head_scale", "heads_of", "joined", "scores_of", "shared_heads", "softmax_weights"]
+__all__ = [
+    "attended",
+    "grouped",
+    "head_scale",
+    "heads_of",
+    "joined",
+    "scores_of",
+    "shared_heads",
+    "softmax_weights",
+    "ungrouped",
+]
 
 
 def heads_of(b: Emitter, x: Expr, heads: int | None) -> Expr:
@@ -61,6 +71,23 @@ def shared_heads(b: Emitter, q: Expr, x: Expr) -> Expr:
 def scores_of(b: Emitter, q: Expr, k: Expr, scale: float | None = None) -> Expr:
     """The products of each query with each key, scaled."""
     return b.matmul(b.multiply(q, head_scale(b, q, scale)), b.transpose(k, axes=(0, 1, 3, 2)))
+
+
+def grouped(b: Emitter, x: Expr, own: int) -> Expr:
+    """What is of each head [batch, heads, length, size] as of each of the `own` heads of keys: [batch, own, length of
+    all that share it, size]."""
+    n, heads, length, size = b.dims_of(x)
+    times = simplify(heads // own)
+    if provably_different(times * own, heads):
+        raise ImportModelError(f"{heads} heads of queries cannot share {own} of keys and values")
+    b.require(simplify(times * own), heads, "queries share the heads of keys and values")
+    return b.reshape(x, newshape=(n, own, simplify(times * length), size), allowzero=True)
+
+
+def ungrouped(b: Emitter, x: Expr, heads: int) -> Expr:
+    """The same of each head again."""
+    n, own, whole, size = b.dims_of(x)
+    return b.reshape(x, newshape=(n, heads, simplify(own * whole // heads), size), allowzero=True)
 
 
 def softmax_weights(b: Emitter, scores: Expr, *, masked: bool) -> Expr:

@@ -9,7 +9,7 @@ from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.heads import attended, heads_of, joined, scores_of, shared_heads
+from legato.frontend.onnx.heads import attended, grouped, heads_of, joined, scores_of, ungrouped
 from legato.frontend.onnx.rotary import angles_at, places_from, turned
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
@@ -76,15 +76,16 @@ def group_query_attention(
         cos, sin = (angles_at(b, table, positions) for table in (cos_cache, sin_cache))
         q, k = (turned(b, x, cos, sin, interleaved=bool(rotary_interleaved), count=_count(b, cos)) for x in (q, k))
     extent = _extent(b, past_key, k, total_sequence_length)
-    k, v = rows.cached(past_key, k, extent), rows.cached(past_value, v, extent)
-    scores = scores_of(b, b.wide(q), b.wide(shared_heads(b, q, k)), scale)
+    k, v = rows.cached((past_key, past_value), (k, v), extent)
+    scores = ungrouped(b, scores_of(b, grouped(b, b.wide(q), kv_num_heads), b.wide(k), scale), num_heads)
     if softcap > 0:
         scores = b.multiply(b.tanh(b.divide(scores, b.like(softcap, scores))), b.like(softcap, scores))
     scores = scores if attention_bias is None else b.add(scores, b.to(attention_bias, b.dtype(scores)))
     seen = rows.seen(extent, bool(causal), local_window_size)
     scores = b.where(seen, scores, b.like(-np.inf, scores))
     weights = _weights(b, scores, head_sink, smooth=smooth_softmax > 0)
-    y = joined(b, b.to(attended(b, weights, b.wide(shared_heads(b, q, v))), b.dtype(query)))
+    y = ungrouped(b, attended(b, grouped(b, weights, kv_num_heads), b.wide(v)), num_heads)
+    y = joined(b, b.to(y, b.dtype(query)))
     shown = weights if qk_output == 2 else b.where(seen, scores, b.like(0, scores))
     return y, k, v, b.to(shown, b.dtype(query))
 
@@ -158,26 +159,27 @@ class _Rows:
         else:
             self.own = b.reshape(b.to(own, dt.int64), newshape=(-1, 1))
         self.past = b.subtract(self.total, self.own)
+        # [batch, length]: the places of new tokens; of padding behind them, that of the last
+        end = b.maximum(b.subtract(self.total, one), b.constant(0, dt.int64))
+        self.positions = b.minimum(b.add(self.past, self._numbers(length)), end)
 
     def _numbers(self, count: Dim) -> Expr:
         return self.b.arange(start=const(0), stop=count, step=1, dtype=dt.int64)
 
-    @property
-    def positions(self) -> Expr:
-        """[batch, length]: the places of new tokens; of padding behind them, that of the last."""
-        b = self.b
-        last = b.maximum(b.subtract(self.total, b.constant(1, dt.int64)), b.constant(0, dt.int64))
-        return b.minimum(b.add(self.past, self._numbers(self.length)), last)
-
-    def cached(self, past: Expr | None, new: Expr, extent: Dim) -> Expr:
-        """Keys or values of the past with the new ones of each row behind its own."""
-        if past is None:
+    def cached(self, past: tuple[Expr | None, Expr | None], new: tuple[Expr, Expr], extent: Dim) -> tuple[Expr, Expr]:
+        """Keys and values of the past with the new ones of each row behind its own."""
+        key, value = past
+        if (key is None) != (value is None):
+            raise ImportModelError("past keys without past values, or these without those")
+        if key is None or value is None:
             return new
         b, place = self.b, self._numbers(extent)
         at = b.subtract(place, self.past)
         is_new = b.logical_and(b.greater_equal(at, b.constant(0, dt.int64)), b.less(at, self.own))
-        places = b.where(is_new, b.add(at, b.extent(b.dims_of(past)[2], dt.int64)), place)
-        return b.take(b.concatenate(past, new, axis=2), places, axis=2, batch_dims=1)
+        places = b.where(is_new, b.add(at, b.extent(b.dims_of(key)[2], dt.int64)), place)
+        k, v = (b.take(b.concatenate(old, more, axis=2), places, axis=2, batch_dims=1)
+                for old, more in zip((key, value), new, strict=True))  # fmt: skip
+        return k, v
 
     def seen(self, extent: Dim, causal: bool, window: int) -> Expr:
         """[batch, 1, length, extent]: which places a token sees: up to its own, or all; of a window the last ones."""
