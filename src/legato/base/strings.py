@@ -9,7 +9,7 @@ import numpy as np
 
 from legato.base.errors import RunError
 
-__all__ = ["bits", "is_text", "string_array"]
+__all__ = ["bits", "is_text", "string_array", "without_zeros"]
 
 Array = np.ndarray[Any, Any]
 Error = Callable[[str], Exception]
@@ -41,6 +41,11 @@ def string_array(array: Array, what: str, error: Error = RunError) -> Array:
     found = np.empty(len(flat), _OBJECT)
     found[:] = list(map(str, flat))
     return found.reshape(array.shape)
+
+
+def without_zeros(array: Array) -> Array:
+    """An array of strings with empty ones in place of NumPy's zeros of objects; others as they are."""
+    return np.where(array == 0, "", array) if array.dtype.kind == "O" else array
 
 
 def bits(array: Array) -> bytes:

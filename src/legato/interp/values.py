@@ -11,7 +11,7 @@ from legato.base.arrays import as_array
 from legato.base.dataclass import dataclass
 from legato.base.errors import RunError
 from legato.base.node import post_order
-from legato.base.strings import is_text, string_array
+from legato.base.strings import is_text, string_array, without_zeros
 from legato.ir.expr import Call, Constant, Constructor, Expr, Function, Tuple
 from legato.ir.op import Op
 from legato.runtime.floats import float_environment
@@ -89,5 +89,4 @@ def _arrays(result: Value) -> Value:
         return result
     if isinstance(result, tuple):
         return tuple(_arrays(r) for r in result)
-    array = np.asarray(result, order="C")
-    return array if array.dtype.kind != "O" else np.where(array == 0, "", array)  # NumPy's zeros of objects
+    return without_zeros(np.asarray(result, order="C"))

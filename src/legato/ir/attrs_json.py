@@ -9,6 +9,7 @@ from typing import Any
 from legato.arith.expr import Const, Expr
 from legato.base.dtype import DType
 from legato.base.errors import UnsupportedError
+from legato.ir.attrs import make_attrs
 from legato.ir.op import Op
 
 __all__ = ["attrs_from_json", "attrs_to_json"]
@@ -39,7 +40,7 @@ def _plain(value: Any) -> Any:
 def attrs_from_json(op: Op, text: str) -> Any:
     """The attribute record of `op` that `attrs_to_json` wrote."""
     data = json.loads(text)
-    return None if op.attrs is None else op.attrs(**{name: _tuples(value) for name, value in data.items()})
+    return None if op.attrs is None else make_attrs(op, {name: _tuples(value) for name, value in data.items()})
 
 
 def _tuples(value: Any) -> Any:

@@ -16,6 +16,7 @@ from legato.arith.substitute import nodes, variables
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import InternalError
+from legato.base.strings import without_zeros
 from legato.ir import expr as ir
 from legato.ir.types import tensor_type
 from legato.lower.expr_data import from_data, to_data
@@ -140,7 +141,7 @@ class _Job:
         for n, packing in enumerate(self.packings, self.start):
             arrays[n] = packed_array(packing, arrays[packing.source])
             if n in self.results:
-                self.results[n][...] = arrays[n]
+                self.results[n][...] = without_zeros(arrays[n])
 
 
 def _dtype_of(packing: StoredPacking, source: np.dtype[Any]) -> np.dtype[Any]:

@@ -113,6 +113,8 @@ class Segment:
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
         """An array to be filled; its bytes are undefined."""
         size = math.prod(shape) * dtype.itemsize
+        if dtype.hasobject:  # strings: numbers take their place
+            return np.empty(shape, dtype)
         if self._end + size > self._bytes.size:
             return np.empty(shape, dtype)
         found = self._bytes[self._end : self._end + size].view(dtype).reshape(shape)

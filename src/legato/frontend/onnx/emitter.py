@@ -384,6 +384,10 @@ class Emitter(Builder):
         """A rank-0 constant of the element type of `x`."""
         return self.constant(value, self.dtype(x))
 
+    def nothing(self, dtype: DType) -> Constant:
+        """A rank-0 constant of zero, or of the empty string."""
+        return self.constant("" if dtype.is_string else 0, dtype)
+
     def to(self, x: Expr, dtype: DType) -> Expr:
         """`x` as `dtype`: numbers as text, and the other way round, too."""
         if self.dtype(x) == dtype:

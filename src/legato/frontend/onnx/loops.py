@@ -45,7 +45,7 @@ class Stack:
         """The tensor before the first round, its parts along axis 0."""
         size = const(0) if self.size is None else self.size
         shape = (const(0) if self._is_own(d) else d for d in part.shape)
-        return b.full(b.constant(0, part.dtype), shape=(size, *shape), dtype=part.dtype)
+        return b.full(b.nothing(part.dtype), shape=(size, *shape), dtype=part.dtype)
 
     def _is_own(self, d: Dim) -> bool:
         return not self.own.isdisjoint(variables(d))

@@ -46,12 +46,16 @@ def constant(
     value_floats: tuple[float, ...] | None = None,
     value_int: int | None = None,
     value_ints: tuple[int, ...] | None = None,
+    value_string: str | None = None,
+    value_strings: tuple[str, ...] | None = None,
 ) -> Expr:
     number: Array | None = sparse_value if value is None else value
     if value_float is not None or value_floats is not None:
         number = np.array(value_floats if value_float is None else value_float, np.float32)
     if value_int is not None or value_ints is not None:
         number = np.array(value_ints if value_int is None else value_int, np.int64)
+    if value_string is not None or value_strings is not None:
+        number = np.array(value_strings if value_string is None else value_string, object)
     if number is None:
         raise ImportModelError("Constant has no value")
     return b.weight(number, b.span.source if b.span else "")
