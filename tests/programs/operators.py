@@ -232,10 +232,10 @@ def _operand(arg: Any, make: Make) -> ir.Expr:
     return make(arg) if isinstance(arg, Type) else ir.constant(arg)
 
 
-def _operand(b: Builder, a: Any) -> ir.Expr:
+def _sampled(b: Builder, a: Any) -> ir.Expr:
     """An argument of a sample: a list of them is a tuple."""
     if isinstance(a, list):
-        return b.tuple_([_operand(b, v) for v in a])
+        return b.tuple_([_sampled(b, v) for v in a])
     return b.var("x", *a) if _is_pair(a) else b.constant(a)
 
 
@@ -247,7 +247,7 @@ def examples() -> tuple[Example, ...]:
         # Annotations have to fit each other: tests/generators has them.
         for sample in () if op.stateful or op.name.startswith("annotation.") else op.samples:
             b = Builder()
-            args = [_operand(b, a) for a in sample.args]
+            args = [_sampled(b, a) for a in sample.args]
             node = b.call(op, *args, **sample.attrs)
             assert isinstance(node, ir.Call)
             parts = tuple(_part(a) for a in node.args)

@@ -19,7 +19,6 @@ from legato.frontend.onnx.signature import find, signature
 ABSENT = {
     "Gradient": "what takes gradients is legato.grad",
     "ImageDecoder": "images",
-    "TfIdfVectorizer": "strings",
 }
 # Attributes that a converter does not know, or that it must have though the schema has no default, or another one.
 ATTRIBUTES = {
