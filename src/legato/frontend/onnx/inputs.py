@@ -228,7 +228,7 @@ def declared_name(value: ValueInfoProto, axis: int) -> str | None:
 
 def check_declared(value: ValueInfoProto, ty: Type | None) -> None:
     """ImportModelError where a value is declared with another element type than that of its type `ty`, as a tensor
-    where it is a sequence, or the other way round. What is said of extents is not held against it: many a file is wrong.
+    where it is a sequence, or the other way round. What is said of extents is not held against it: many a file lies.
     """
     proto, is_sequence = value.type, False
     while (kind := proto.WhichOneof("value")) in ("sequence_type", "optional_type"):
