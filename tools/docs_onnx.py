@@ -19,7 +19,8 @@ _INTRO = """\
 The operators that models may have, as the importer's converters declare them: the operator sets in which the meaning of
 each changed, its inputs (those with `?` may be left out) and its attributes, both as of the newest. Any other attribute
 of a node is refused, by name. `legato check MODEL` says which operators a model has, and which of its nodes cannot be
-compiled and why. An operator set newer than the last that is named means the last."""
+compiled and why. An operator set newer than the last that is named means the last. Where answers are others than ONNX
+Runtime's, and why: [differences](onnx_differences.md)."""
 
 
 _ABSENT = """\
