@@ -98,7 +98,7 @@ CONSTRUCTORS = (CONS, NIL, BOTH, OTHER_NIL)
 names = st.sampled_from(
     ["x", "x", "y", "x_1", "0", "12", "input.1", "", "a b", "let", "naïve", 'q"\\\n', "conv/w", "_"]
 )
-dtypes = st.sampled_from(dt.ALL_DTYPES)
+dtypes = st.sampled_from((*dt.ALL_DTYPES, *dt.STORAGE_DTYPES))
 
 
 @st.composite

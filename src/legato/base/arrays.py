@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from legato.base.dtype import BY_NAME, DType, bfloat16
 from legato.base.errors import LegatoError, RunError
 
 __all__ = ["as_array", "kind_of", "materialized", "viewed"]
@@ -40,8 +41,9 @@ def viewed(value: Any, what: str, error: Error = RunError) -> np.ndarray[Any, An
     if isinstance(value, type):
         return None
     if hasattr(value, "__dlpack__"):
+        narrow = _torch_dtype(value)
         try:
-            return np.from_dlpack(value)
+            return np.from_dlpack(value) if narrow is None else np.from_dlpack(_bits(value)).view(narrow.numpy)
         except Exception as reason:  # of whoever made it
             raise error(f"{what}: this {kind_of(value)} gives no CPU array by DLPack: {reason}") from reason
     if not any(hasattr(value, protocol) for protocol in _PROTOCOLS):
@@ -50,6 +52,20 @@ def viewed(value: Any, what: str, error: Error = RunError) -> np.ndarray[Any, An
         return np.asarray(value)
     except Exception as reason:
         raise error(f"{what}: this {kind_of(value)} gives no array: {reason}") from reason
+
+
+def _torch_dtype(value: Any) -> DType | None:
+    """The dtype of a tensor of torch, if NumPy's DLPack does not have it: bfloat16 and the floats of 8 bits."""
+    tensor_class = getattr(sys.modules.get("torch"), "Tensor", None)
+    if tensor_class is None or not isinstance(value, tensor_class):
+        return None
+    found = BY_NAME.get(str(value.dtype).removeprefix("torch."))
+    return found if found is not None and (found.is_storage or found is bfloat16) else None
+
+
+def _bits(tensor: Any) -> Any:
+    torch = sys.modules["torch"]
+    return tensor.view(torch.int16 if tensor.dtype.itemsize == 2 else torch.uint8)
 
 
 def kind_of(value: object) -> str:

@@ -36,7 +36,7 @@ from legato.te.tensor import Tensor, compute
 from legato.tir.expr import cast
 
 __all__ = ["EDGES", "Array", "DimRule", "Scalar", "binary", "broadcast_index", "broadcast_value", "compare",
-           "elementwise", "in_float32", "quiet", "unary"]  # fmt: skip
+           "elementwise", "in_float32", "number", "quiet", "unary"]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 Scalar = Callable[..., Expr]

@@ -21,7 +21,7 @@ from legato.ir.expr import Expr as Node
 from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Dim, TensorType, Type
 from legato.ops._dtypes import convert
-from legato.ops._families import EDGES, Array, broadcast_index, broadcast_value, elementwise, quiet
+from legato.ops._families import EDGES, Array, broadcast_index, broadcast_value, elementwise, number, quiet
 from legato.ops._gradients import dtype_of, no_gradient, only, shape_of, sum_to
 from legato.ops._rules import NUMBER, broadcast_shapes, require_dtype, same_dtype, tensor
 from legato.te.tensor import Tensor, compute
@@ -181,6 +181,7 @@ def _cast_type(relation: Relation, x: Type, attrs: CastAttrs) -> Type:
 def _cast_compute(x: Tensor, attrs: CastAttrs, out_type: TensorType) -> Tensor:
     def body(v: Expr) -> Expr:
         if attrs.dtype.is_bool and not v.dtype.is_bool:
+            v = number(v)
             return te.ne(v, te.literal(0, v))
         return te.cast(v, attrs.dtype)
 

@@ -4,7 +4,8 @@
 
 `args` are `n` tensors as DLPack has them (dlpack.h), on the CPU, their rows one behind the other: what the function is
 given, tuples one part after the other and dims as int64 scalars, and behind that what it fills, which holds zeros. They
-are there during the call. It returns 0; whatever else it returns is its failure. It may run in several threads at once.
+are there during the call. Codes of less than 8 bits are uint8, each in the low bits of a byte. It returns 0; whatever
+else it returns is its failure. It may run in several threads at once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from legato.base.dtype import dtype
+from legato.base.dtype import DType, dtype
+from legato.base.formats import IntFormat
 
 __all__ = ["fill"]
 
@@ -59,11 +61,18 @@ def fill(function: Any, args: Sequence[np.ndarray | int], outs: Sequence[np.ndar
     return int(_PROTOTYPE(address)(pointers, len(tensors)))
 
 
+def _data_type(kind: DType) -> _DataType:
+    if not kind.is_storage:
+        return _DataType(_CODES[kind.kind], kind.bits, 1)
+    code = _CODES["uint"] if kind.width < kind.bits or isinstance(kind.format, IntFormat) else kind.format.dlpack
+    return _DataType(code, kind.bits, 1)
+
+
 def _tensor(array: np.ndarray) -> _Tensor:
-    kind, rank = dtype(array.dtype), array.ndim
+    rank = array.ndim
     strides = [math.prod(array.shape[axis + 1 :]) for axis in range(rank)]
     numbers = ctypes.c_int64 * rank
     return _Tensor(
-        array.ctypes.data, _Device(_CPU, 0), rank, _DataType(_CODES[kind.kind], 8 * array.itemsize, 1),
+        array.ctypes.data, _Device(_CPU, 0), rank, _data_type(dtype(array.dtype)),
         numbers(*array.shape), numbers(*strides), 0,
     )  # fmt: skip
