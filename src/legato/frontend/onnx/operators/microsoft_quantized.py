@@ -6,9 +6,10 @@ import numpy as np
 
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
-from legato.frontend.onnx.codes import codes, flat, multiplied, needed, numbers, of_rows
+from legato.frontend.onnx.codes import codes, flat, multiplied, needed, numbers, of_rows, zero_or
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import quantize, recurrent
+from legato.frontend.onnx.operators.microsoft_attention import attention
 from legato.ir.expr import Expr
 
 DOMAIN = "com.microsoft"
@@ -186,3 +187,32 @@ def _weight(b: Emitter, w: Expr, scale: Expr, zero: Expr) -> Expr:
 
     found = b.qnn.dequantize(w, laid(scale), laid(zero), out_dtype=b.dtype(scale))
     return b.transpose(found, axes=(0, 2, 1))
+
+
+def q_attention(
+    b: Emitter,
+    x: Expr,
+    weights: Expr,
+    bias: Expr,
+    x_scale: Expr,
+    w_scale: Expr,
+    mask_index: Expr | None = None,
+    x_zero: Expr | None = None,
+    w_zero: Expr | None = None,
+    past: Expr | None = None,
+    *,
+    do_rotary: int = 0,
+    mask_filter_value: float = -10000.0,
+    num_heads: int,
+    past_present_share_buffer: int = 0,
+    scale: float | None = None,
+    unidirectional: int = 0,
+) -> tuple[Expr, ...]:
+    """Attention of the numbers that codes of the input and of the weights stand for."""
+    if past_present_share_buffer:
+        raise UnsupportedError("a past that shares its buffer with the present", hint="export the decoder without it")
+    own = zero_or(b, w_zero, b.dtype(weights))
+    w = b.qnn.dequantize(weights, w_scale, own, axis=1, out_dtype=b.dtype(w_scale))
+    return attention(b, numbers(b, x, x_scale, x_zero), w, bias, mask_index, past, do_rotary=do_rotary,
+                     mask_filter_value=mask_filter_value, num_heads=num_heads, scale=scale,
+                     unidirectional=unidirectional)  # fmt: skip

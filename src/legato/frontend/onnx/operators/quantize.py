@@ -8,31 +8,51 @@ from __future__ import annotations
 
 from legato.base import dtype as dt
 from legato.base.dtype import DType
-from legato.frontend.onnx.codes import convolved, flat, multiplied, of_rows, requantized, zero_or
+from legato.base.formats import IntFormat
+from legato.frontend.onnx.codes import (
+    Along,
+    convolved,
+    flat,
+    multiplied,
+    of_rows,
+    requantized,
+    scales_along,
+    zero_or,
+)
 from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.stored import converted
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
 
 # ------------------------------------------------------------------ numbers and codes
 
 
-def _blocks(b: Emitter, x: Expr, scale: Expr, axis: int, block_size: int) -> tuple[int, int]:
-    """The axis and the block size by which scales of an operator lie along `x`."""
-    if b.rank(scale) <= 1:
-        return (b.axis(axis, b.rank(x)) if b.rank(scale) else 0), 0
-    at = b.axis(axis, b.rank(x))
-    if block_size:
-        return at, block_size
-    size = b.known(b.dims_of(x)[at], "the blocked dimension")
-    count = b.known(b.dims_of(scale)[at], "the number of blocks")
-    return at, -(-size // max(count, 1))
-
-
 def _quantized(
-    b: Emitter, x: Expr, scale: Expr, zero: Expr | None, axis: int, dtype: DType, block_size: int = 0
+    b: Emitter, x: Expr, scale: Expr, zero: Expr | None, dtype: DType, how: Along, saturate: bool = True
 ) -> Expr:
-    at, size = _blocks(b, x, scale, axis, block_size)
-    return b.qnn.quantize(x, scale, zero_or(b, zero, dtype), axis=at, block_size=size, out_dtype=dtype)
+    """Codes of integers around a zero point; of small floats, which have none, the numbers nearest to the quotients."""
+    if not dtype.is_storage:
+        own = zero_or(b, zero, dtype)
+        return b.qnn.quantize(x, scale, own, axis=how.axis, block_size=how.block_size, out_dtype=dtype)
+    if isinstance(dtype.format, IntFormat):
+        kind = dt.int8 if dtype.format.signed else dt.uint8
+        found = _quantized(b, x, scale, None if zero is None else b.cast(zero, dtype=kind), kind, how)
+        return b.cast(b.clip(found, a_min=float(dtype.min), a_max=float(dtype.max)), dtype=dtype)
+    quotient = b.divide(b.wide(x), how.laid(b, b.wide(scale), x))
+    return converted(b, quotient, dtype, saturate=saturate)
+
+
+def _dequantized(b: Emitter, x: Expr, scale: Expr, zero: Expr | None, dtype: DType, how: Along) -> Expr:
+    """Numbers of codes; small integers are those of more bits."""
+    kind = b.dtype(x)
+    if kind.is_storage and not isinstance(kind.format, IntFormat):
+        numbers = b.multiply(b.cast(x, dtype=dt.float32), how.laid(b, b.to(scale, dt.float32), x))
+        return b.to(numbers, dtype)
+    if kind.is_storage:
+        wide = dt.int8 if kind.min < 0 else dt.uint8
+        x, zero = b.cast(x, dtype=wide), None if zero is None else b.cast(zero, dtype=wide)
+    own = zero_or(b, zero, b.dtype(x))
+    return b.qnn.dequantize(x, scale, own, axis=how.axis, block_size=how.block_size, out_dtype=dtype)
 
 
 def quantize_linear_10(b: Emitter, x: Expr, scale: Expr, zero: Expr | None = None) -> Expr:
@@ -40,13 +60,14 @@ def quantize_linear_10(b: Emitter, x: Expr, scale: Expr, zero: Expr | None = Non
 
 
 def quantize_linear_13(b: Emitter, x: Expr, scale: Expr, zero: Expr | None = None, *, axis: int = 1) -> Expr:
-    return _quantized(b, x, scale, zero, axis, dt.uint8 if zero is None else b.dtype(zero))
+    return quantize_linear_19(b, x, scale, zero, axis=axis)
 
 
 def quantize_linear_19(
     b: Emitter, x: Expr, scale: Expr, zero: Expr | None = None, *, axis: int = 1, saturate: int = 1
 ) -> Expr:
-    return quantize_linear_13(b, x, scale, zero, axis=axis)
+    dtype = dt.uint8 if zero is None else b.dtype(zero)
+    return _quantized(b, x, scale, zero, dtype, scales_along(b, x, scale, axis), bool(saturate))
 
 
 def quantize_linear_21(
@@ -68,7 +89,7 @@ def quantize_linear_21(
     if precision:
         kind = element_type(precision, "precision")
         x, scale = b.to(x, kind), b.to(scale, kind)
-    return _quantized(b, x, scale, zero, axis, dtype, block_size)
+    return _quantized(b, x, scale, zero, dtype, scales_along(b, x, scale, axis, block_size), bool(saturate))
 
 
 def dequantize_linear_10(b: Emitter, x: Expr, scale: Expr, zero: Expr | None = None) -> Expr:
@@ -89,9 +110,8 @@ def dequantize_linear_21(
     block_size: int = 0,
     output_dtype: int = 0,
 ) -> Expr:
-    at, size = _blocks(b, x, scale, axis, block_size)
     dtype = element_type(output_dtype, "output_dtype") if output_dtype else b.dtype(scale)
-    return b.qnn.dequantize(x, scale, zero_or(b, zero, b.dtype(x)), axis=at, block_size=size, out_dtype=dtype)
+    return _dequantized(b, x, scale, zero, dtype, scales_along(b, x, scale, axis, block_size))
 
 
 def dynamic_quantize_linear(b: Emitter, x: Expr) -> tuple[Expr, Expr, Expr]:
