@@ -215,9 +215,10 @@ def _converted(estimator: Any, x: Array, pipeline: Pipeline) -> onnx.ModelProto:
 
     kind = data_types.Int64TensorType if x.dtype == np.int64 else data_types.FloatTensorType
     options = {"zipmap": pipeline.maps} if pipeline.scores == "predict_proba" else {}
-    return to_onnx(
+    made: onnx.ModelProto = to_onnx(
         estimator,
         initial_types=[("x", kind([None, x.shape[1]]))],
         target_opset=_OPSETS,
         options={id(estimator): options} if options else None,
     )
+    return made

@@ -44,6 +44,9 @@ def same(
         found = legato_outputs(proto, feeds, shapes=shapes)
         for got, want in zip(found, wanted, strict=True):
             assert (got.dtype, got.shape) == (want.dtype, want.shape)
+            if got.dtype == object:
+                np.testing.assert_array_equal(got, want)
+                continue
             np.testing.assert_allclose(got, want, tolerance, tolerance, equal_nan=True)
     return found
 
@@ -330,15 +333,30 @@ def test_zip_map() -> None:
     assert legato.parse(str(mod))["main"].attrs["output_keys"] == mod["main"].attrs["output_keys"]
 
 
-@pytest.mark.parametrize(
-    ("operator", "attributes"),
-    [("LinearClassifier", {"classlabels_strings": ["a", "b"], "coefficients": [1.0] * 4, "intercepts": [0.0]}),
-     ("OneHotEncoder", {"cats_strings": ["a"]}), ("DictVectorizer", {"string_vocabulary": ["a"]}),
-     ("CastMap", {})],
-)  # fmt: skip
-def test_strings_and_maps_are_refused(operator: str, attributes: Mapping[str, Any]) -> None:
-    with pytest.raises(UnsupportedError):
-        from_onnx(one(operator, {"x": X}, attributes))
+WORDS = np.array([["b", "a"], ["ü", "b"], ["", "c"]], object)
+
+
+def test_strings() -> None:
+    """As labels, as categories, and as features."""
+    names = {"classlabels_strings": ["no", "yes", "maybe"]}
+    lines = {"coefficients": RNG.standard_normal(12).tolist(), "intercepts": [0.0, 0.1, 0.2]}
+    trees_of_three = classifier(RNG, 3, 3)
+    del trees_of_three["classlabels_int64s"]
+    for operator, attributes in (
+        ("LinearClassifier", lines | names),
+        ("TreeEnsembleClassifier", trees_of_three | names),
+    ):
+        same(operator, [X], attributes, 2)
+    same("OneHotEncoder", [WORDS], {"cats_strings": ["a", "b", "c"]})
+    same("ArrayFeatureExtractor", [WORDS, np.array([1, 1], np.int64)], {})
+    proto = one("OneHotEncoder", {"x": WORDS}, {"cats_strings": ["a", "b", "c"]})
+    np.testing.assert_array_equal(legato.compile(from_onnx(proto))(WORDS), ort_outputs(proto, {"x": WORDS})[0])
+
+
+def test_maps_are_refused() -> None:
+    for operator in ("DictVectorizer", "CastMap"):
+        with pytest.raises(UnsupportedError, match="maps from names to values"):
+            from_onnx(one(operator, {"x": X}, {}))
 
 
 def test_wrong_numbers_are_refused() -> None:
@@ -349,6 +367,7 @@ def test_wrong_numbers_are_refused() -> None:
         ("SVMRegressor", {"coefficients": [1.0], "rho": [0.0], "n_supports": 2, "support_vectors": [0.0] * 8}),
         ("Normalizer", {"norm": "L3"}),
         ("Imputer", {}),
+        ("OneHotEncoder", {"cats_strings": ["a"]}),
         ("ZipMap", {"classlabels_int64s": [1, 2]}),
         ("ArrayFeatureExtractor", {}),
     ):

@@ -154,7 +154,7 @@ class Importer:
         results = [self._needed(top.get(name)) for name in outputs]
         known = [value for value in results if isinstance(value, Expr)]
         for declared, value in zip(self.graph.output, results, strict=True):
-            if isinstance(value, Expr):
+            if isinstance(value, Expr) and id(value) not in self.b.keys:  # the matrix of what is declared as maps
                 check_declared(declared, value.ty)
         keys = {n: self.b.keys[id(v)][1] for n, v in zip(outputs, results, strict=True) if id(v) in self.b.keys}
         is_whole = not self.unsupported and not self._faults and len(known) == len(outputs)

@@ -10,8 +10,9 @@ import numpy as np
 from legato.arith.expr import const, lt
 from legato.arith.prove import prove
 from legato.base.dtype import DType, float32, float64, int64
-from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.tensors import Array
 from legato.ir.expr import Expr
 from legato.ops._rules import sides_of_least
 
@@ -117,14 +118,13 @@ def both(b: Emitter, score: Expr, how: str, *, complement: bool) -> Expr:
 # ------------------------------------------------------------------------------- labels
 
 
-def labels(numbers: Sequence[int], texts: Sequence[str]) -> Sequence[int]:
-    """The labels of classes, of which only numbers can be results."""
-    if texts:
-        hint = "give the classes numbers, as in y = LabelEncoder().fit_transform(y)"
-        raise UnsupportedError("labels that are strings", hint=hint)
-    if not numbers:
+def labels(numbers: Sequence[int], texts: Sequence[str]) -> Array:
+    """The labels of classes: numbers, or strings."""
+    if numbers and texts:
+        raise ImportModelError("labels are given as numbers and as strings")
+    if not numbers and not texts:
         raise ImportModelError("a classifier without labels")
-    return numbers
+    return np.array(texts, object) if texts else np.array(numbers, np.int64)
 
 
 def highest(b: Emitter, scores: Expr) -> Expr:
@@ -132,11 +132,11 @@ def highest(b: Emitter, scores: Expr) -> Expr:
     return b.to(b.argmax(scores, axis=(1,)), int64)
 
 
-def labelled(b: Emitter, numbers: Sequence[int], classes: Expr) -> Expr:
+def labelled(b: Emitter, names: Array, classes: Expr) -> Expr:
     """The labels of classes, given by number."""
-    if tuple(numbers) == tuple(range(len(numbers))):
+    if names.dtype == np.int64 and np.array_equal(names, np.arange(len(names))):
         return b.to(classes, int64)
-    return b.take(b.constant(np.array(numbers, np.int64)), classes, axis=0, mode="clip")
+    return b.take(b.constant(names), classes, axis=0, mode="clip")
 
 
 def second(b: Emitter, score: Expr, least: float) -> Expr:

@@ -88,11 +88,13 @@ def one_hot_encoder(
     zeros: int = 1,
 ) -> Expr:
     """A 1 at the place of each element's category; without `zeros` each must have one, which calls check."""
-    if cats_strings:
-        raise UnsupportedError("categories that are strings", hint="number them before the model is called")
-    if not cats_int64s:
-        raise ImportModelError("an encoder without categories")
-    found = b.equal(b.expand_dims(b.to(x, int64), axis=-1), b.constant(np.array(cats_int64s, np.int64)))
+    if bool(cats_int64s) == bool(cats_strings):
+        raise ImportModelError("an encoder wants cats_int64s or cats_strings")
+    is_text = b.dtype(x).is_string
+    if is_text != bool(cats_strings):
+        raise ImportModelError(f"categories that elements of {b.dtype(x)} cannot be")
+    names = np.array(cats_strings, object) if is_text else np.array(cats_int64s, np.int64)
+    found = b.equal(b.expand_dims(x if is_text else b.to(x, int64), axis=-1), b.constant(names))
     found = b.cast(found, dtype=float32)
     if not zeros:
         unknown = b.equal(b.max(found, axis=(-1,)), b.constant(0, float32))

@@ -147,7 +147,7 @@ def svm_classifier(
 
 
 def _of_classes(
-    b: Emitter, x: Expr, labels: Sequence[int], coefficients: Sequence[float], rho: Sequence[float], transform: str
+    b: Emitter, x: Expr, labels: Array, coefficients: Sequence[float], rho: Sequence[float], transform: str
 ) -> tuple[Expr, Expr]:
     """A machine without vectors: a linear score for each class. Of two, it is the second where a score says so."""
     weights = of.matrix(coefficients, len(labels), "coefficients")
