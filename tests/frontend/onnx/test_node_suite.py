@@ -33,7 +33,6 @@ EXCLUDED = (
     # single uses
     (r"^test_maxunpool_export_with_output_shape", "positions of another shape than that of the result"),
     (r"^test_dft_inverse", "expected values with the rounding of float32: 2e-7 where the exact result is 0"),
-    (r"^test_resize.*antialias", "antialiasing"),
     (r"^test_not_[234]d", "operator set 1"),
 )
 
