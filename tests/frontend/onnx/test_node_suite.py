@@ -27,7 +27,6 @@ EXCLUDED = (
     (r"^test_training_dropout", "training mode"),
     (r"^test_bernoulli", "random numbers: each library draws its own"),
     # operators that are not written yet
-    (r"^test_image_decoder", "images"),
     (rf"^test_(linear_attention|causal_conv_with_state|flexattention){PLAIN}", "not written yet"),
     (r"^test_bitcast", "not written yet"),
     # single uses
