@@ -14,6 +14,7 @@ from legato.frontend.onnx import from_onnx
 from tests.frontend.onnx.peer import Array, legato_outputs, model, ort_outputs, value
 
 DOMAIN = "com.microsoft"
+Dims = tuple[int | str, ...]
 HALF = 2e-2  # of the largest element: how far results of 16-bit floats may be off
 
 
@@ -39,11 +40,11 @@ def node_model(
 
 
 def symbolic(
-    feeds: Mapping[str, Array], fixed: Sequence[int] = (), names: Mapping[int, tuple[str, ...]] | None = None
-) -> dict[str, tuple[str, ...]]:
+    feeds: Mapping[str, Array], fixed: Sequence[int] = (), names: Mapping[int, Dims] | None = None
+) -> dict[str, Dims]:
     """A name for each extent of each input, but of those that are `fixed`; `names` says which are to be the same."""
     named = {name: array for name, array in feeds.items() if int(name[1:]) not in fixed}
-    own = {name: tuple(f"{name}_{n}" for n in range(array.ndim)) for name, array in named.items()}
+    own: dict[str, Dims] = {name: tuple(f"{name}_{n}" for n in range(array.ndim)) for name, array in named.items()}
     return {name: (names or {}).get(int(name[1:]), dims) for name, dims in own.items()}
 
 
@@ -57,7 +58,7 @@ def compare(
     tolerance: float = 1e-4,
     half: bool = True,
     fixed: Sequence[int] = (),
-    names: Mapping[int, tuple[str, ...]] | None = None,
+    names: Mapping[int, Dims] | None = None,
     named: bool = True,
     compiled: bool = False,
     domain: str = DOMAIN,
@@ -81,7 +82,7 @@ def compare(
 
 
 def _compiled(
-    proto: onnx.ModelProto, feeds: Mapping[str, Array], shapes: Mapping[str, tuple[str, ...]] | None
+    proto: onnx.ModelProto, feeds: Mapping[str, Array], shapes: Mapping[str, Dims] | None
 ) -> tuple[Array, ...]:
     module = from_onnx(proto, shapes=shapes)
     result = legato.compile(module)(*[feeds[param.name] for param in module["main"].params])

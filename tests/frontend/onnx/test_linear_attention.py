@@ -50,7 +50,10 @@ def test_linear_attention(rule: str, given: dict[str, Any], heads: int, steps: i
 def test_linear_attention_compiled() -> None:
     attributes = {"q_num_heads": 2, "kv_num_heads": OWN, "update_rule": "gated_delta"}
     inputs = operands(2, 5, decay=OWN, beta=OWN)
-    compare("LinearAttention", inputs, attributes, 2, compiled=True, half=False)
+    dims = {
+        n: ("batch", *(x.shape[1:] if n == 3 else ("steps", x.shape[2]))) for n, x in enumerate(inputs) if x is not None
+    }
+    compare("LinearAttention", inputs, attributes, 2, names=dims, compiled=True, half=False)
 
 
 @pytest.mark.parametrize("activation", ["none", "silu"])

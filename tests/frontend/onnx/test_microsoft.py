@@ -74,7 +74,10 @@ NORMALISATIONS: list[Any] = [
     ("EmbedLayerNormalization", [IDS, None, *WORDS, None, f32(8), f32(8), None, ints(0, 6, 2, 5)], {}, 2),
     ("EmbedLayerNormalization", [IDS, None, *WORDS, None, f32(8), f32(8), None, ints(0, 6, 1, 5)], {}, 2),
 ]  # fmt: skip
+LETTERS = np.array([[3, 1, 4, 1, 5, 8], [2, 6, 5, 3, 5, 0], [7, 2, 0, 0, 0, 0], [1, 8, 0, 2, 8, 0]], np.int32)
 MOVES: list[Any] = [
+    ("WordConvEmbedding", [LETTERS, f32(5, 1, 3, 4), f32(5), f32(9, 4)], {}),
+    ("WordConvEmbedding", [LETTERS[:, :3].copy(), f32(5, 1, 3, 4), f32(5), f32(9, 4)], {"conv_window_size": 3}),
     ("Pad", [f32(3, 4), np.array([0, 1, 2, 0])], {}),
     ("Pad", [f32(3, 4), np.array([[0, 1, 2, 0]]), f32(1)], {}),
     ("Pad", [f32(3, 4), np.array([0, 1, 2, 0])], {"mode": "reflect"}),
@@ -218,6 +221,12 @@ def test_expand_dims_along_an_axis_of_the_file() -> None:
     assert legato_outputs(proto, {"x": f32(3, 4)})[0].shape == (3, 1, 4)
 
 
+def test_a_word_without_characters_is_zeros() -> None:
+    """In ONNX Runtime it is what was in memory."""
+    proto, feeds = node_model("WordConvEmbedding", [np.zeros((1, 4), np.int32), f32(5, 1, 3, 4), f32(5), f32(9, 4)])
+    assert not legato_outputs(proto, feeds)[0].any()
+
+
 def test_simplified_layer_normalization_is_in_the_standard_domain() -> None:
     compare("SimplifiedLayerNormalization", [f32(2, 3, 4), f32(4)], {"epsilon": 1e-3}, 2, domain="", half=False)
 
@@ -251,6 +260,8 @@ def test_refusals_say_what_would_help(
         ("BiasSplitGelu", [f32(2, 7), f32(7)], {}),
         ("ComplexMul", [f32(3, 3), f32(3, 3)], {}),
         ("UnfoldTensor", [f32(3)], {"size": 4}),
+        ("WordConvEmbedding", [LETTERS[:, :2], f32(5, 1, 3, 4), f32(5), f32(9, 4)], {}),
+        ("WordConvEmbedding", [LETTERS, f32(5, 1, 3, 4), f32(5), f32(9, 4)], {"embedding_size": 6}),
     ],
 )
 def test_faults(operator: str, inputs: list[Array], attributes: dict[str, Any]) -> None:

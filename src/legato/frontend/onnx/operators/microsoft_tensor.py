@@ -82,24 +82,6 @@ def is_all_finite(b: Emitter, *xs: Expr, isinf_only: int = 0, isnan_only: int = 
     return total
 
 
-def n_gram_repeat_block(b: Emitter, ids: Expr, scores: Expr, *, ngram_size: int) -> Expr:
-    """Scores of -∞ for what would repeat the last `ngram_size` - 1 ids of a row and the one that came after them."""
-    if ngram_size < 1:
-        raise ImportModelError(f"ngram_size is {ngram_size}, wanted a positive number")
-    length = b.dims_of(ids)[1]
-    before = ngram_size - 1
-    count = simplify(length - before)
-    b.require(*sides_of_least(count, const(0)), "ids beside those that are compared")
-    first = b.expand_dims(b.arange(start=const(0), stop=count, step=1, dtype=dt.int64), axis=1)
-    places = b.add(first, b.arange(start=const(0), stop=const(before), step=1, dtype=dt.int64))
-    last = b.strided_slice(ids, begin=(count,), end=(length,), strides=(1,), axes=(1,))
-    same = b.all(b.equal(b.take(ids, places, axis=1, mode="fast"), b.expand_dims(last, axis=1)), axis=(2,))
-    after = b.strided_slice(ids, begin=(before,), end=(length,), strides=(1,), axes=(1,))
-    words = b.arange(start=const(0), stop=b.dims_of(scores)[1], step=1, dtype=dt.int64)
-    hit = b.logical_and(b.expand_dims(same, axis=2), b.equal(b.expand_dims(b.to(after, dt.int64), axis=2), words))
-    return b.where(b.any(hit, axis=(1,)), b.like(float("-inf"), scores), scores)
-
-
 _MIX = (0xCC9E2D51, 0x1B873593)
 _FINAL = ((16, 0x85EBCA6B), (13, 0xC2B2AE35))
 

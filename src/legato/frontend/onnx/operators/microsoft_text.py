@@ -1,0 +1,71 @@
+"""Words and tokens in ONNX Runtime's own domain."""
+
+from __future__ import annotations
+
+from legato.arith.expr import const
+from legato.arith.simplify import simplify
+from legato.base import dtype as dt
+from legato.base.errors import ImportModelError
+from legato.frontend.onnx.emitter import Emitter
+from legato.ir.expr import Expr
+from legato.ir.types import Dim
+from legato.ops._rules import sides_of_least
+
+DOMAIN = "com.microsoft"
+
+
+def _windows(b: Emitter, count: Dim, size: Dim) -> Expr:
+    """The places of windows: [count, size]."""
+    first = b.expand_dims(b.arange(start=const(0), stop=count, step=1, dtype=dt.int64), axis=1)
+    return b.add(first, b.arange(start=const(0), stop=size, step=1, dtype=dt.int64))
+
+
+def word_conv_embedding(
+    b: Emitter,
+    words: Expr,
+    weight: Expr,
+    bias: Expr,
+    characters: Expr,
+    *,
+    char_embedding_size: int | None = None,
+    conv_window_size: int | None = None,
+    embedding_size: int | None = None,
+) -> Expr:
+    """[words, filters]: the largest of what windows over the characters of a word give, by a product and tanh. Words
+    [words, length] have numbers of characters, and 0 behind them; one of none has zeros."""
+    weight = b.agreed(weight, (embedding_size, None, conv_window_size, char_embedding_size), "the weight")
+    filters, one, size, width = b.dims_of(weight)
+    b.require(one, const(1), "channels of words")
+    b.require(width, b.dims_of(characters)[1], "elements of a character")
+    count, length = b.dims_of(words)
+    room = simplify(length - size)
+    b.require(*sides_of_least(room, const(0)), "characters of a word beside those of a window")
+    positions = simplify(room + 1)
+    found = b.take(b.take(characters, words, axis=0), _windows(b, positions, size), axis=1, mode="fast")
+    rows = b.reshape(found, newshape=(simplify(count * positions), simplify(size * width)), allowzero=True)
+    matrix = b.reshape(weight, newshape=(filters, simplify(size * width)), allowzero=True)
+    z = b.tanh(b.add(b.nn.dense(rows, matrix), bias))
+    z = b.reshape(z, newshape=(count, positions, filters), allowzero=True)
+    zero = b.like(0, words)
+    given = b.sum(b.cast(b.greater(words, zero), dtype=dt.int64), axis=(1,), keepdims=True)
+    last = b.maximum(b.subtract(given, b.extent(size, dt.int64)), b.constant(0, dt.int64))
+    inside = b.less_equal(b.arange(start=const(0), stop=positions, step=1, dtype=dt.int64), last)
+    y = b.max(b.where(b.expand_dims(inside, axis=2), z, b.like(-1, z)), axis=(1,))  # tanh is not below
+    return b.where(b.greater(b.columns(words, 0, 1), zero), y, b.like(0, y))
+
+
+def n_gram_repeat_block(b: Emitter, ids: Expr, scores: Expr, *, ngram_size: int) -> Expr:
+    """Scores of -∞ for what would repeat the last `ngram_size` - 1 ids of a row and the one that came after them."""
+    if ngram_size < 1:
+        raise ImportModelError(f"ngram_size is {ngram_size}, wanted a positive number")
+    length = b.dims_of(ids)[1]
+    before = ngram_size - 1
+    count = simplify(length - before)
+    b.require(*sides_of_least(count, const(0)), "ids beside those that are compared")
+    places = _windows(b, count, const(before))
+    last = b.strided_slice(ids, begin=(count,), end=(length,), strides=(1,), axes=(1,))
+    same = b.all(b.equal(b.take(ids, places, axis=1, mode="fast"), b.expand_dims(last, axis=1)), axis=(2,))
+    after = b.strided_slice(ids, begin=(before,), end=(length,), strides=(1,), axes=(1,))
+    words = b.arange(start=const(0), stop=b.dims_of(scores)[1], step=1, dtype=dt.int64)
+    hit = b.logical_and(b.expand_dims(same, axis=2), b.equal(b.expand_dims(b.to(after, dt.int64), axis=2), words))
+    return b.where(b.any(hit, axis=(1,)), b.like(float("-inf"), scores), scores)
