@@ -132,12 +132,13 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One dimension to be resized from `n` to `m` elements."""
+    """One dimension to be resized from `n` to `m` elements. Of as many it is as it was, if it `stays` so."""
 
     n: Dim
     m: Dim
     line: Line
     method: Method
+    stays: bool = False
 
     @property
     def source_dims(self) -> tuple[Dim, ...]:

@@ -126,7 +126,10 @@ def _relation(rel: Relation, data: Type, a: EinsumAttrs) -> Type | None:
 def _reference(data: tuple[Array, ...], a: EinsumAttrs) -> Array:
     dtype = dt.dtype(data[0].dtype)
     operands = [cast_to(x, accumulator(dtype)) for x in data]
-    result = np.einsum(a.equation, *operands, optimize=len(operands) > 1)
+    equation = _equation(a, [x.ndim for x in data])
+    # In order, an operand would be summed alone first where others lack the label: inf·2 - inf·1 is none, inf·1 is.
+    alone = any(sum(label in labels for labels in equation.operands) < 2 for label in equation.summed)
+    result = np.einsum(a.equation, *operands, optimize=len(operands) > 1 and not alone)
     return np.array(cast_to(np.asarray(result), dtype))
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from legato.arith.expr import Expr, const, expr, lor, max_, select
+from legato.arith.expr import Expr, const, eq, expr, lor, max_, min_, select
+from legato.arith.prove import provably_different
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
@@ -164,13 +165,9 @@ def resize_axes(a: Resize2DAttrs, shape: Sequence[Dim]) -> dict[int, Axis]:
     spatial = spatial_dims(a.layout)
     for k, (d, m) in enumerate(zip(spatial, _sizes(a), strict=True)):
         n, scale = shape[d], _factor(a, k)
-        same = (
-            n is m
-            and scale in (None, (const(1), const(1)))
-            and mode not in ("tf_crop_and_resize", "tf_half_pixel_for_nn")
-        )
-        if not same:
-            found[d] = Axis(n, m, line(mode, n, m, scale, _range(a, k)), method)
+        stays = scale in (None, (const(1), const(1))) and mode not in ("tf_crop_and_resize", "tf_half_pixel_for_nn")
+        if not stays or n is not m:
+            found[d] = Axis(n, m, line(mode, n, m, scale, _range(a, k)), method, stays)
     return dict(sorted(found.items(), reverse=True))
 
 
@@ -242,7 +239,11 @@ def _weighted_stage(x: Tensor, d: int, axis: Axis, dtype: DType) -> Tensor:
 
     def element(*i: Expr) -> Expr:
         terms = [cast(x[(*i[:d], j, *i[d + 1 :])], dtype) * w for j, w in axis.taps(i[d], dtype)]
-        return guarded(axis.source_dims, sum(terms[1:], terms[0]))
+        value = sum(terms[1:], terms[0])
+        if axis.stays and not provably_different(axis.n, axis.m):  # there may be infinities beside a weight of 0
+            own = x[(*i[:d], max_(min_(i[d], axis.n - 1), const(0)), *i[d + 1 :])]
+            value = select(eq(axis.n, axis.m), cast(own, dtype), value)
+        return guarded(axis.source_dims, value)
 
     return compute((*x.shape[:d], axis.m, *x.shape[d + 1 :]), element, "interpolated")
 

@@ -19,6 +19,7 @@ from legato.base.errors import ImportModelError, UnsupportedError
 from legato.base.span import Span
 from legato.base.spelling import ELLIPSIS, written
 from legato.frontend.onnx.ratio import Ratio, Ratios
+from legato.frontend.onnx.spelling import as_written
 from legato.frontend.onnx.tensors import Array
 from legato.infer.builder import Builder
 from legato.infer.site import Site
@@ -62,6 +63,10 @@ class Emitter(Builder):
         self._unknown: set[DimVar] = set()
         self._computed: dict[tuple[int, int], tuple[list[Binding], Expr, tuple[Dim, ...]]] = {}  # by body and tensor
         self._below: dict[DimVar, Dim] = {}  # the same, of their symbols
+
+    def call_op(self, op: Op, args: Sequence[Expr], attrs: Any = None) -> Call:
+        """The typed call of `op`, its attributes as people write them."""
+        return super().call_op(op, args, as_written(attrs))
 
     # ------------------------------------------------------------------ what is known
 
