@@ -152,7 +152,7 @@ class Op(Expr):
         return self.storage if isinstance(self.storage, bool) else self.storage(attrs)
 
     def require_computed(self, relation: Relation, attrs: Any, types: Sequence[Type], what: str) -> None:
-        """TypeCheckError where a call computes, and one of `types` is not computed with; `what` is said of its dtype."""
+        """TypeCheckError where a call computes and one of `types` is not computed with: `what` is said of it."""
         if self.stores(attrs):
             return
         for ty in types:

@@ -89,7 +89,6 @@ full = Op(
     storage=True,
     fusion=Fusion.ELEMWISE,
     cost=_written,
-    storage=True,
     samples=(
         Sample((((), "float32"),), {"shape": (2, 3), "dtype": "float32"}, exact=True),
         Sample((((), "int64"),), {"shape": ()}, exact=True),

@@ -18,7 +18,6 @@ from legato.frontend.onnx.signature import find, signature
 # What no converter takes, by operator, and why.
 ABSENT = {
     "Gradient": "what takes gradients is legato.grad",
-    "ImageDecoder": "images",
 }
 # Attributes that a converter does not know, or that it must have though the schema has no default, or another one.
 ATTRIBUTES = {
