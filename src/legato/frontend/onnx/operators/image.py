@@ -11,13 +11,14 @@ from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.antialias import Smoothing
 from legato.frontend.onnx.computed import signed_dims
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.ratio import Ratio, reduced
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
 from legato.ops._computed import PARTS, fraction, quotient
-from legato.ops._resize import crop
+from legato.ops._resize import COORDINATES, crop, line
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
@@ -109,13 +110,19 @@ def resize_11(
     mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
 ) -> Expr:
+    if coordinate_transformation_mode not in COORDINATES:
+        raise ImportModelError(f"coordinate_transformation_mode is {coordinate_transformation_mode!r}, wanted one of "
+                               f"{', '.join(COORDINATES)}")  # fmt: skip
     rank = b.rank(x)
     along = tuple(range(rank)) if axes is None else tuple(b.axis(a, rank) for a in axes)
     sampling = _Sampling(_method(mode), coordinate_transformation_mode, nearest_mode if mode == "nearest" else "",
                          cubic_coeff_a, exclude_outside, extrapolation_value)  # fmt: skip
     changes = _changes(b, x, along, scales, sizes, keep_aspect_ratio_policy)
     if antialias and mode != "nearest" and not _enlarges(b.dims_of(x), changes):
-        raise UnsupportedError("antialias with a factor below 1")
+        if coordinate_transformation_mode == "tf_crop_and_resize":
+            raise UnsupportedError("antialias of a region, coordinate_transformation_mode='tf_crop_and_resize'",
+                                   hint="cut the region out before it is resized")  # fmt: skip
+        return _smoothed(b, x, changes, sampling)
     if coordinate_transformation_mode == "tf_crop_and_resize":
         if roi is None:
             raise ImportModelError("tf_crop_and_resize needs a region of interest")
@@ -251,6 +258,21 @@ def _enlarges(dims: Sequence[Dim], changes: Sequence[_Axis]) -> bool:
         if not (d is change.size or known if change.scale is None else change.scale >= 1):
             return False
     return True
+
+
+def _smoothed(b: Emitter, x: Expr, changes: Sequence[_Axis], s: _Sampling) -> Expr:
+    """The resize without what is too fine for fewer elements; of integers it is cut off, as of others."""
+    dtype = b.dtype(x)
+    y = b.wide(x) if dtype.is_float else b.cast(x, dtype=dt.float32)
+    for axis, (d, change) in enumerate(zip(b.dims_of(x), changes, strict=True)):
+        if change.size is d and change.factor is None:
+            continue
+        where = line(s.coordinates, d, change.size, change.factor)
+        method = "linear" if s.method == "linear" else "cubic"
+        smoothing = Smoothing(b, change.size, change.factor or (change.size, d), where, method, s.cubic_alpha,
+                              bool(s.cubic_exclude))  # fmt: skip
+        y = smoothing.of(y, axis)
+    return b.to(y, dtype)
 
 
 def _cropped(b: Emitter, changes: Sequence[_Axis], along: Sequence[int], roi: Expr) -> list[_Axis]:
