@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from legato.base.dataclass import dataclass
@@ -16,7 +16,7 @@ from legato.ir.expr import Constant, Expr, Var
 from legato.ir.let import Binding
 from legato.ir.types import TensorType
 
-__all__ = ["UNKNOWN", "Captures", "Frame", "FunctionKey", "Unknown", "Value", "spread"]
+__all__ = ["UNKNOWN", "Captures", "Frame", "FunctionKey", "Seen", "Unknown", "Value", "spread"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +121,14 @@ class Captures(dict[str, Value]):
             self._known[id(value)] = self._name(name, value)
             self.bound.append((self._known[id(value)], value))
         return self._known[id(value)]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The names that a graph inside another sees: its own initializers, and what is around it."""
+
+    own: Container[str]
+    outer: ChainMap[str, Value]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.own or name in self.outer

@@ -8,7 +8,7 @@ from then on: nodes that need them are passed over, except that an operator with
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -24,8 +24,9 @@ from legato.frontend.onnx.bodies import Node
 from legato.frontend.onnx.census import by_operator, census, domain_of
 from legato.frontend.onnx.control import CONTROL
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, FunctionKey, Unknown, Value, spread
+from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, FunctionKey, Seen, Unknown, Value, spread
 from legato.frontend.onnx.graph import Step, reads, schedule
+from legato.frontend.onnx.initializers import Weight, array_of, initializers
 from legato.frontend.onnx.inputs import (
     Constants,
     Dims,
@@ -40,16 +41,13 @@ from legato.frontend.onnx.proto import (
     FunctionProto,
     GraphProto,
     NodeProto,
-    SparseTensorProto,
-    TensorProto,
     TypeProto,
 )
 from legato.frontend.onnx.reader import Source, opsets_of
 from legato.frontend.onnx.report import NCHWC, OPTIMISED, Report, Unsupported, unsupported_error, why_absent
 from legato.frontend.onnx.schema_functions import schema_function
 from legato.frontend.onnx.signature import find, signature
-from legato.frontend.onnx.sparse import to_dense
-from legato.frontend.onnx.tensors import element_count, stored_bytes, to_array
+from legato.frontend.onnx.tensors import element_count, stored_bytes
 from legato.ir.constant_input import constant_input
 from legato.ir.expr import Expr, Function
 from legato.ir.module import Module
@@ -65,7 +63,6 @@ MAX_NODES = 100_000  # of a file, and after the expansion of local functions and
 MAX_NESTING = 100  # branches and loops inside each other
 
 Custom = Mapping[str, Callable[..., Any]]
-Weight = TensorProto | SparseTensorProto
 
 
 Bodies = Generator[Frame, list[Value], list[Value]]
@@ -98,20 +95,12 @@ class Importer:
         self._custom = {_operator_key(name): function for name, function in (custom or {}).items()}
         self._functions = {(domain_of(f.domain), f.name, f.overload): f for f in source.model.functions}
         self._schedules: dict[tuple[FunctionKey, tuple[str, ...]], tuple[Step, ...]] = {}
-        self._initializers = self._find_initializers()
+        self._initializers = initializers(self.graph, source.name)
         self._count = 0
         self._constants = dict(constants or {})
         self._input_types = self.b.inputs = self._types(shapes)
 
     # ------------------------------------------------------------------ the graph
-
-    def _find_initializers(self) -> dict[str, Weight]:
-        found: dict[str, Weight] = {}
-        for name, tensor in _weights(self.graph):
-            if name in found:
-                raise ImportModelError(f"{self.source.name}: initializer {name!r} is defined twice")
-            found[name] = tensor
-        return found
 
     def _types(self, shapes: Shapes | None) -> dict[str, Type]:
         values = [value for value in self.graph.input if value.name not in self._initializers]
@@ -254,16 +243,11 @@ class Importer:
             if name not in used:
                 continue
             try:
-                array = self._array(tensor, f"initializer {name!r}", apart.get(name))
+                array = array_of(tensor, self.source.folder, f"initializer {name!r}", apart.get(name))
             except UnsupportedError as error:
                 frame.names[name] = Unknown(Unsupported(frame.prefix + name, "initializer", "", 0, error.message))
                 continue
             frame.names[name] = self.b.weight(array, frame.prefix + name)
-
-    def _array(self, tensor: Weight, what: str, data: NDArray[np.uint8] | None) -> NDArray[Any]:
-        if isinstance(tensor, SparseTensorProto):
-            return to_dense(tensor, self.source.folder, what)
-        return to_array(tensor, self.source.folder, what, data)
 
     def _step(self, frame: Frame, step: Step) -> tuple[Frame, _Waiting] | None:
         """Converts one node, or gives the frame of a body that it needs first, with what then goes on."""
@@ -469,9 +453,9 @@ class Importer:
         """The frame of a graph inside `frame`, which sees `names`."""
         if frame.depth >= MAX_NESTING:
             raise ImportModelError(f"branches and loops nest more than {MAX_NESTING} deep")
-        tensors = dict(_weights(graph))
+        tensors = initializers(graph, f"graph {graph.name}")
         wanted = [value.name for value in graph.output]
-        steps = schedule(graph.node, _Given(tensors, names), wanted, f"graph {graph.name}")
+        steps = schedule(graph.node, Seen(tensors, names), wanted, f"graph {graph.name}")
         inner = Frame(iter(steps), names.new_child(), frame.opsets, name + "/", wanted, frame.attributes, frame.active,
                       frame.depth + 1, frame.repeats or any(isinstance(m, Captures) for m in names.maps),
                       declared={value.name: value for value in graph.output})  # fmt: skip
@@ -486,23 +470,6 @@ def _bind_values(frame: Frame, node: NodeProto, values: Sequence[Value]) -> None
             check_size(value.ty, f"{output!r}")
         if output:
             frame.names[output] = UNKNOWN if value is None else value
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """The names that a subgraph sees: its own initializers, and what is around it."""
-
-    own: Mapping[str, Weight]
-    outer: ChainMap[str, Value]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.own or name in self.outer
-
-
-def _weights(graph: GraphProto) -> Iterator[tuple[str, Weight]]:
-    """The initializers of a graph by name."""
-    yield from ((tensor.name, tensor) for tensor in graph.initializer)
-    yield from ((sparse.values.name, sparse) for sparse in graph.sparse_initializer)
 
 
 def _result_names(name: str, ty: Type | None) -> list[str]:
