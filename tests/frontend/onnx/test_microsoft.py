@@ -125,6 +125,16 @@ def test_equals_onnxruntime_by_known_weights(case: Any) -> None:
     compare(*case[:3], fixed=case[3])
 
 
+LAST = {case[0]: case for case in [*ACTIVATIONS, *PRODUCTS, *NORMALISATIONS, *MOVES]}
+LAST |= {case[0]: case[:3] for case in FIXED}
+
+
+@pytest.mark.parametrize("operator", LAST)
+def test_compiled(operator: str) -> None:
+    """One case of each operator."""
+    compare(*LAST[operator], named=False, half=False, compiled=True)
+
+
 @pytest.mark.parametrize("flags", range(16))
 def test_operands_transposed(flags: int) -> None:
     swapped, batch = (flags & 1, flags >> 1 & 1), (flags >> 2 & 1, flags >> 3 & 1)
