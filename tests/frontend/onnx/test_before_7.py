@@ -192,6 +192,18 @@ def test_fills(operator: str, inputs: Sequence[Array], attributes: Mapping[str, 
     np.testing.assert_array_equal(got, wanted)
 
 
+def test_files_that_name_no_operator_set() -> None:
+    """Before version 3 of the format there was one."""
+    proto, feeds = _proto("Add", 1, [X, f32(3)], AXIS, (), 1)
+    del proto.opset_import[:]
+    proto.ir_version = 2
+    (got,) = legato_outputs(proto, feeds)
+    np.testing.assert_allclose(got, X + column(feeds["x1"]))
+    proto.ir_version = 3
+    with pytest.raises(ImportModelError, match="names no operator set"):
+        from_onnx(proto)
+
+
 @pytest.mark.parametrize(
     ("y", "attributes", "message"),
     [

@@ -129,7 +129,7 @@ def _checked(
 ) -> Source:
     if not model.HasField("graph"):
         raise _damaged(name, ": it has no graph")
-    if not model.opset_import:
+    if not model.opset_import and not 0 < model.ir_version < 3:
         hint = "a model says in opset_import of which operator sets its nodes are; onnx.helper.make_model writes it"
         raise ImportModelError(f"{name}: the model names no operator set", hint=hint)
     if model.ir_version > IR_VERSION:
@@ -139,7 +139,7 @@ def _checked(
         raise UnsupportedError(message, hint=f"a newer onnx package may know it (onnx {onnx.__version__} is installed)")
     if not all(isinstance(text, str) for text in _names(model)):  # protobuf gives bytes where they are not UTF-8
         raise _damaged(name, ": a name in it is not UTF-8")
-    opsets = opsets_of(model)
+    opsets = opsets_of(model) or {"": 1}  # that of the files which do not name one: version 3 of the format brought it
     _check_default_opset(opsets.get(""), name)
     return Source(model, name, folder, opsets, weights or {})
 
