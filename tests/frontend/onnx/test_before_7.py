@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 from legato.base.errors import ImportModelError
-from legato.frontend.onnx import from_onnx
+from legato.frontend.onnx import check, from_onnx
 from tests.frontend.onnx.peer import Array, legato_outputs, model, ort_outputs, value
 
 RNG = np.random.default_rng(5)
@@ -217,3 +217,10 @@ def test_shapes_that_do_not_broadcast(y: tuple[int, ...], attributes: Mapping[st
     proto, _ = _proto("Add", 6, [X, f32(*y)], attributes, (), 1)
     with pytest.raises(ImportModelError, match=message):
         from_onnx(proto)
+
+
+@pytest.mark.parametrize(("operator", "reason"), [("ATen", "it calls PyTorch"), ("GRUUnit", "GRU is what replaced it")])
+def test_removed_ones_that_nothing_runs(operator: str, reason: str) -> None:
+    proto, _ = _proto(operator, 1, [X], {}, (), 1)
+    (listed,) = check(proto).unsupported
+    assert reason in listed.reason
