@@ -14,7 +14,9 @@ DOCS = Path(__file__).parents[1] / "docs"
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["generators", "gradients", "partial_evaluation", "passes", "patterns", "training"])
+@pytest.mark.parametrize(
+    "name", ["generators", "gradients", "partial_evaluation", "passes", "patterns", "precision", "training"]
+)
 def test_the_programs_print_what_they_say(
     name: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

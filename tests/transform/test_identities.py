@@ -79,6 +79,9 @@ KEPT = [
     ("add(%x, 0f)", "float32"),  # of −0
     ("subtract(%x, -0f)", "float32"),
     ("add(add(%x, 2f), 3f)", "float32"),
+    ('cast(cast(%x, dtype="float32"), dtype="uint8")', "int8"),
+    ('cast(cast(%x, dtype="float64"), dtype="int4")', "int32"),
+    ('cast(cast(%x, dtype="float8_e5m2"), dtype="float32")', "float16"),
     ('cast(cast(%x, dtype="float32"), dtype="int32")', "int32"),
     ('cast(cast(%x, dtype="uint32"), dtype="float32")', "int8"),
     ('cast(cast(%x, dtype="float16"), dtype="float32")', "bfloat16"),

@@ -86,7 +86,6 @@ full = Op(
     compute=lambda fill_value, attrs, out_type: compute(out_type.shape, lambda *i: fill_value[()], "full"),
     grad=lambda b, call, dy: [b.sum(dy)],
     value=_full_value,
-    storage=True,
     fusion=Fusion.ELEMWISE,
     cost=_written,
     samples=(

@@ -226,6 +226,8 @@ cast = Op(
 
 def _reinterpret_type(relation: Relation, x: Type, attrs: CastAttrs) -> Type:
     ty = tensor(relation, x, "data")
+    if ty.dtype.is_string or attrs.dtype.is_string:
+        raise relation.fail(f"{ty.dtype} as {attrs.dtype}: strings have no bits")
     if ty.dtype.width != attrs.dtype.width:
         wide = f"{ty.dtype.width} bits, and of {attrs.dtype} {attrs.dtype.width}"
         raise relation.fail(f"an element of {ty.dtype} has {wide}", hint="cast converts values")

@@ -109,6 +109,9 @@ _LIST = [
     Intrinsic("isnan", 1, np.isnan, predicate=True),
     Intrinsic("isinf", 1, np.isinf, predicate=True),
     Intrinsic("bitnot", 1, np.invert),
-    *(Intrinsic(f"as_{d}", 1, partial(reinterpreted, kind=d), result=d, bits=True) for d in dt.BY_NAME.values()),
+    *(
+        Intrinsic(f"as_{d}", 1, partial(reinterpreted, kind=d), result=d, bits=True)
+        for d in (*dt.ALL_DTYPES, *dt.STORAGE_DTYPES)
+    ),
 ]
 INTRINSICS: Mapping[str, Intrinsic] = MappingProxyType({i.name: i for i in _LIST})

@@ -45,12 +45,18 @@ def _holds(wide: DType, narrow: DType) -> bool:
 
 
 def cast_twice(call: Call) -> Expr | None:
-    """cast(cast(x)) = cast(x), where the first one loses nothing."""
+    """cast(cast(x)) = cast(x), where the first one loses nothing.
+
+    Integers that a dtype does not have wrap, floats are clamped: of integers as floats it has to have all.
+    """
     inner = call.args[0]
     if not isinstance(inner, Call) or inner.op is not cast:
         return None
     x = inner.args[0]
     if not all(isinstance(e.ty, TensorType) for e in (x, inner, call)) or not _holds(_dtype(inner), _dtype(x)):
+        return None
+    source, wide, target = _dtype(x), _dtype(inner), _dtype(call)
+    if wide.is_float and not (source.is_float or target.is_float or target.is_bool) and not _holds(target, source):
         return None
     return x if x.ty == call.ty else Builder(span=call.span).call(cast, x, dtype=_dtype(call).name)
 
