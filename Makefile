@@ -14,7 +14,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-records onnx-suite bounds mutants damaged faults survey tvm isa lint sanitize bench bench-training ablation models clean
+.PHONY: help venv demo test quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-records onnx-suite quantised bounds mutants damaged faults survey tvm isa lint sanitize bench bench-training ablation models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -73,6 +73,9 @@ survey: $(VENV)/.dev ## the official ONNX cases without constants, then with a n
 
 onnx-suite: $(VENV)/.dev ## every case of the official ONNX suites, as shipped and compiled: what passes, and that the misses are those of tests/frontend/onnx/misses.toml (SUITE=--named: a name for every extent)
 	$(BIN)/python -m tests.frontend.onnx.official --json out/onnx-suite.json $(SUITE)
+
+quantised: $(VENV)/.dev models ## models that ONNX Runtime quantises, in three forms, compiled: the decisions of ONNX Runtime (QUANTISED="dqn lstm" for some)
+	$(BIN)/python -m tests.frontend.onnx.quantized $(QUANTISED)
 
 tvm: $(VENV)/.dev .venv-tvm/.made ## modules in the spellings of TVM's scripts, in apache-tvm 0.27 (in .venv-tvm) and here: what agrees, and why not (TVM=--update)
 	$(BIN)/python -m tests.script.modules.tvm --python .venv-tvm/bin/python $(TVM)

@@ -39,9 +39,11 @@ class Along:
 
 
 def scales_along(b: Emitter, x: Expr, scale: Expr, axis: int, block_size: int = 0) -> Along:
-    """How scales lie along `x`: blocks of a size that is not given have the one that their number says."""
+    """How scales lie along `x`: blocks of a size that is not given have the one that their number says. A single scale
+    lies along nothing, and of a vector the only axis is meant, whatever `axis` says: exporters leave 1 there."""
     if b.rank(scale) <= 1:
-        return Along(b.axis(axis, b.rank(x)) if b.rank(scale) and b.rank(x) else 0, 0)
+        is_single = b.rank(scale) == 0 or b.is_one(b.dims_of(scale)[0]) or b.rank(x) <= 1
+        return Along(0 if is_single else b.axis(axis, b.rank(x)), 0)
     at = b.axis(axis, b.rank(x))
     if not block_size:
         size = b.known(b.dims_of(x)[at], "the blocked dimension")
