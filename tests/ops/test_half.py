@@ -30,8 +30,9 @@ NAMES = sorted(set(table()) - STATES)
 def argument(a: Any, half: np.dtype[Any], scale: float, rng: np.random.Generator) -> Any:
     """An argument of a sample, its floats of `half` and about as large as `scale`."""
     if isinstance(a, np.ndarray):
-        moderate = np.where(np.isfinite(a), np.clip(a, -1e4, 1e4), a)  # float32 has room for their squares
-        return moderate.astype(half) if a.dtype == np.float32 else a
+        if a.dtype != np.float32:
+            return a
+        return np.where(np.isfinite(a), np.clip(a, -1e4, 1e4), a).astype(half)  # float32 has room for their squares
     if len(a) == 2 and isinstance(a[1], str):
         is_float = a[1].startswith("float")
         return (rng.standard_normal(a[0]) * scale).astype(half) if is_float else rng.integers(0, 3, a[0]).astype(a[1])

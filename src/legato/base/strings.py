@@ -9,7 +9,7 @@ import numpy as np
 
 from legato.base.errors import RunError
 
-__all__ = ["bits", "is_text", "string_array", "without_zeros"]
+__all__ = ["as_stored", "bits", "is_text", "string_array", "without_zeros"]
 
 Array = np.ndarray[Any, Any]
 Error = Callable[[str], Exception]
@@ -46,6 +46,11 @@ def string_array(array: Array, what: str, error: Error = RunError) -> Array:
 def without_zeros(array: Array) -> Array:
     """An array of strings with empty ones in place of NumPy's zeros of objects; others as they are."""
     return np.where(array == 0, "", array) if array.dtype.kind == "O" else array
+
+
+def as_stored(array: Array) -> Array:
+    """An array as NumPy's files have it without pickles: strings as text of one width. Others as they are."""
+    return array.astype(str) if array.dtype.kind == "O" else array
 
 
 def bits(array: Array) -> bytes:

@@ -64,8 +64,10 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes a .npz file (under exactly this name); OSError where that fails."""
     import numpy as np
 
+    from legato.base.strings import as_stored
+
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+            np.savez(file, allow_pickle=False, **{name: as_stored(array) for name, array in arrays.items()})
 
     replace_file(path, write)

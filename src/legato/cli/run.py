@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
+_SHOWN = 8  # strings of an output
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """F, inputs and outputs."""
@@ -114,6 +116,8 @@ def _value(info: ObjectInfo, value: Data) -> dict[str, Any]:
 def _describe(name: str, array: np.ndarray) -> dict[str, Any]:
     import numpy as np
 
+    if array.dtype.kind == "O":
+        return {"name": name, "type": f"string{list(array.shape)}", "value": str(array.ravel()[:_SHOWN].tolist())}
     wide = array.astype(np.float64)
     with np.errstate(all="ignore"):  # infinities have a mean, too, or none
         low, high, mean = (float(f(wide)) if wide.size else 0.0 for f in (np.min, np.max, np.mean))

@@ -17,8 +17,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from legato.base.dtype import dtype
 from legato.base.errors import CompileError
 from legato.base.files import replace_file
+from legato.base.strings import as_stored
 from legato.compare.tensors import Step
 
 __all__ = ["MANIFEST", "require_new", "write_dump"]
@@ -55,7 +57,7 @@ def write_dump(
         file = f"{count:04d}-{_ODD.sub('_', name)[:_LONGEST]}.npy"
         with open(folder / file, "wb") as out:
             np.save(out, _readable(array), allow_pickle=False)
-        return {"name": name, "type": f"{array.dtype}{list(array.shape)}", "file": file}
+        return {"name": name, "type": f"{dtype(array.dtype)}{list(array.shape)}", "file": file}
 
     given = [entry(name, value) for name, value in inputs.items() if isinstance(value, np.ndarray)]
     between = [
@@ -77,4 +79,4 @@ def write_dump(
 
 def _readable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """`array` in a dtype that NumPy's files know."""
-    return array.astype(np.float32) if array.dtype.kind == "V" else array
+    return array.astype(np.float32) if array.dtype.kind == "V" else as_stored(array)

@@ -11,6 +11,7 @@ import numpy as np
 from legato.base.dataclass import dataclass
 from legato.base.dtype import dtype
 from legato.base.precision import Precision
+from legato.base.strings import is_text
 
 __all__ = ["NARROW", "NEAR", "Culprit", "OutputReport", "Report", "judge", "near_of", "nearness"]
 
@@ -188,9 +189,12 @@ def judge(
 
 def _at(got: Array, exact: Array) -> str:
     """The element that is furthest from its exact value, in words."""
-    wanted = exact.astype(got.dtype) if _fits(exact, got) else exact
-    a, b = (x.astype(np.float64) for x in (got, wanted))
+    wanted = exact.astype(got.dtype) if not is_text(got) and _fits(exact, got) else exact
     with np.errstate(all="ignore"):
+        if is_text(got):
+            a, b = (got != wanted).astype(np.float64), np.zeros(got.shape)
+        else:
+            a, b = (x.astype(np.float64) for x in (got, wanted))
         gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
     place = np.unravel_index(int(np.argmax(np.where(np.isnan(gap), np.inf, gap))), gap.shape) if gap.size else ()
     return f"[{', '.join(map(str, place))}]: got {got[place]}, wanted {wanted[place]}"
@@ -220,7 +224,9 @@ def _epsilon(array: Array) -> float:
 
 
 def _span(exact: Array) -> float:
-    """From the smallest to the largest finite value, zero included."""
+    """From the smallest to the largest finite value, zero included; of strings, 0."""
+    if is_text(exact):
+        return 0.0
     wide = exact.astype(np.float64)
     finite = wide[np.isfinite(wide)]
     return float(max(finite.max(), 0) - min(finite.min(), 0)) if finite.size else 0.0

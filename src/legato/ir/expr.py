@@ -432,6 +432,8 @@ def constant(value: Any, dtype: dt.DType | str | None = None, span: Span | None 
     with float_environment():  # what a literal means does not depend on the caller
         data = np.array(value, wanted, order="C", copy=None if _is_frozen(value) else True)
     if is_text(data):
+        if not isinstance(value, np.ndarray):
+            data = np.array(value, object)  # NumPy's text ends before a \0
         data = string_array(data, "a constant", CompileError)
     data.setflags(write=False)
     return Constant(data, ty=tensor_type(data.shape, dt.dtype(data.dtype)), span=span)

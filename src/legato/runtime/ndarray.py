@@ -11,6 +11,7 @@ from legato.base.arrays import as_array, kind_of
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import CompileError, RunError
+from legato.base.strings import without_zeros
 from legato.runtime.values import Data, set_constructor, set_fields
 
 __all__ = ["CPU", "Device", "NDArray", "Tensor", "array", "copied_into", "cpu", "device", "empty", "require_cpu",
@@ -134,7 +135,7 @@ tensor = array
 def empty(shape: Any, dtype: DType | str = "float32", device: Any = None) -> NDArray:
     """A tensor of zeros. CompileError for a device that is not the CPU."""
     require_cpu(device)
-    return np.zeros(shape, dt.dtype(dtype).numpy).view(NDArray)
+    return without_zeros(np.zeros(shape, dt.dtype(dtype).numpy)).view(NDArray)
 
 
 def wrapped(value: Any) -> Any:

@@ -17,6 +17,7 @@ from legato.base.arrays import as_array
 from legato.base.dtype import dtype
 from legato.base.errors import RunError
 from legato.base.kinds import integer, require, require_mapping
+from legato.base.strings import without_zeros
 from legato.runtime.executable import Executable
 from legato.runtime.ndarray import CPU, Device, NDArray, copied_into, require_cpu, require_target, wrapped
 from legato.runtime.program import TensorInfo
@@ -102,7 +103,8 @@ class Session:
         if n not in self._values:
             if not isinstance(info, TensorInfo) or not all(isinstance(d, int) for d in info.shape):
                 raise RunError(f"input {info} is not set")
-            self._values[n] = np.zeros([d for d in info.shape if isinstance(d, int)], dtype(info.dtype).numpy)
+            zeros = np.zeros([d for d in info.shape if isinstance(d, int)], dtype(info.dtype).numpy)
+            self._values[n] = without_zeros(zeros)
         return wrapped(self._values[n])
 
     def load_params(self, params: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from legato.base import dtype as dt
 from legato.base.errors import TypeCheckError
+from legato.base.strings import is_text
 from legato.ir import expr as ir
 from legato.ir.types import Kind
 from legato.script.modules import options, values
@@ -186,6 +187,8 @@ def const(value: Any, dtype: Any = None) -> ir.Expr:
     if isinstance(value, ir.Constant):
         return value
     data = np.asarray(value)
+    if is_text(data) and not isinstance(value, np.ndarray):
+        data = np.asarray(value, object)  # NumPy's text ends before a \0
     if dtype is None and not isinstance(value, np.ndarray | np.generic):
         dtype = {"f": "float32", "i": "int32"}.get(data.dtype.kind)
     return ir.constant(data, None if dtype is None else dt.dtype(dtype))
