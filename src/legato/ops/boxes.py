@@ -336,7 +336,7 @@ yolo_reorg = Op(
         Sample((((2, 4, 4, 6), "float32"),), {"stride": 2}, exact=True),
         Sample((((1, 3, 2, 2), "int32"),), exact=True),
     ),
-    doc="""Darknet's reorganisation: data [n, c, h, w], read as [n, c/s², h·s, w·s], whose elements s apart are channels.
+    doc="""Darknet's reorganisation: of data [n, c, h, w], read as [n, c/s², h·s, w·s], elements s apart are channels.
 
 The result is written as [n, c·s², h/s, w/s].""",
 )
