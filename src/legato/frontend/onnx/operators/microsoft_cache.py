@@ -9,7 +9,7 @@ from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.heads import attended, grouped, heads_of, joined, scores_of, ungrouped
+from legato.frontend.onnx.heads import attended, heads_of, joined, scores_of
 from legato.frontend.onnx.rotary import angles_at, places_from, turned
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
@@ -77,15 +77,14 @@ def group_query_attention(
         q, k = (turned(b, x, cos, sin, interleaved=bool(rotary_interleaved), count=_count(b, cos)) for x in (q, k))
     extent = _extent(b, past_key, k, total_sequence_length)
     k, v = rows.cached((past_key, past_value), (k, v), extent)
-    scores = ungrouped(b, scores_of(b, grouped(b, b.wide(q), kv_num_heads), b.wide(k), scale), num_heads)
+    scores = scores_of(b, b.wide(q), b.wide(k), scale)
     if softcap > 0:
         scores = b.multiply(b.tanh(b.divide(scores, b.like(softcap, scores))), b.like(softcap, scores))
     scores = scores if attention_bias is None else b.add(scores, b.to(attention_bias, b.dtype(scores)))
     seen = rows.seen(extent, bool(causal), local_window_size)
     scores = b.where(seen, scores, b.like(-np.inf, scores))
     weights = _weights(b, scores, head_sink, smooth=smooth_softmax > 0)
-    y = ungrouped(b, attended(b, grouped(b, weights, kv_num_heads), b.wide(v)), num_heads)
-    y = joined(b, b.to(y, b.dtype(query)))
+    y = joined(b, b.to(attended(b, weights, b.wide(v)), b.dtype(query)))
     shown = weights if qk_output == 2 else b.where(seen, scores, b.like(0, scores))
     return y, k, v, b.to(shown, b.dtype(query))
 
