@@ -56,6 +56,11 @@ def test_linear_attention_compiled() -> None:
     compare("LinearAttention", inputs, attributes, 2, names=dims, compiled=True, half=False)
 
 
+def test_gates_of_linear_attention() -> None:
+    compare("LinearAttentionGate", [f32(2, 5, 3), f32(3), f32(3), f32(2, 5, 3)], None, 2)
+    compare("LinearAttentionGate", [f32(2, 5, 3), f32(3), f32(3)])
+
+
 @pytest.mark.parametrize("activation", ["none", "silu"])
 @pytest.mark.parametrize("dilation", [1, 2])
 @pytest.mark.parametrize("past", [False, True])

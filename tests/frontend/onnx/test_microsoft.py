@@ -67,6 +67,8 @@ NORMALISATIONS: list[Any] = [
     ("SkipSimplifiedLayerNormalization", [f32(2, 3, 4), f32(2, 3, 4), f32(4)], {}),
     ("SkipSimplifiedLayerNormalization", [f32(3, 4), f32(3, 4), f32(4), f32(4)], {"epsilon": 0.1}, ["y", "", "", "s"]),
     ("GatedRMSNorm", [f32(2, 3, 8), f32(4), f32(2, 3, 8)], {}),
+    ("BranchwiseRMSNorm", [f32(2, 3, 4), f32(3, 4)], {"epsilon": 0.1}),
+    ("BranchwiseRMSNorm", [f32(2, 12)], {"num_branches": 3}),
     ("GatedRMSNorm", [f32(2, 3, 8), f32(8), f32(2, 3, 8)], {"activation": "sigmoid"}),
     ("EmbedLayerNormalization", [IDS, ints(0, 2, 2, 5), *WORDS, f32(2, 8), f32(8), f32(8), ints(0, 2, 2, 5)],
      {"epsilon": 1e-3}, 3),
@@ -106,6 +108,8 @@ def test_equals_onnxruntime(case: Any) -> None:
 
 # Extents that must be known: of weights of convolutions, of matrices that are inverted, of subscripts.
 FIXED: list[Any] = [
+    ("BranchwiseRMSNorm", [f32(2, 3, 4), f32(4)], {}, (0, 1)),
+    ("BranchwiseRMSNorm", [f32(2, 12), f32(12)], {"num_branches": 3}, (0, 1)),
     ("FusedConv", [f32(1, 2, 5, 5), f32(3, 2, 3, 3), f32(3)], {**CONV, "activation": "Relu"}, (1,)),
     ("FusedConv", [f32(1, 2, 5, 5), f32(3, 2, 3, 3)], {"activation": "LeakyRelu", "activation_params": [0.2]}, (1,)),
     ("FusedConv", [f32(1, 2, 5, 5), f32(3, 2, 3, 3)], {"activation": "Clip", "activation_params": [-0.5, 0.5]}, (1,)),
@@ -198,6 +202,8 @@ FORMULAS: list[tuple[str, list[Array], dict[str, Any], Callable[..., Any]]] = [
      lambda x, g, b: (_groups(x.transpose(0, 2, 3, 1), 4) * g + b).transpose(0, 3, 1, 2)),
     ("SkipGroupNorm", [f32(2, 3, 3, 8), f32(8), f32(8), f32(2, 8), f32(8)], {"groups": 2, "activation": 0},
      lambda x, g, b, s, e: (_groups(t := x + s[:, None, None] + e, 2) * g + b, t)),
+    ("Rfft", [f32(2, 8)], {"signal_ndim": 1}, lambda x: _parts(np.fft.rfft(x))),
+    ("Irfft", [f32(2, 5, 2)], {"signal_ndim": 1}, lambda x: np.float32(np.fft.irfft(_complex(x)))),
     ("TorchEmbedding", [f32(3, 4), ints(0, 3, 2, dtype="int64")], {}, lambda w, n: w[n]),
     ("IsAllFinite", [f32(3, 4), np.array([np.nan], np.float32)], {}, lambda *xs: np.array(False)),
     ("IsAllFinite", [np.array([np.nan, 1], np.float32)], {"isinf_only": 1}, lambda *xs: np.array(True)),
@@ -252,6 +258,7 @@ def test_simplified_layer_normalization_is_in_the_standard_domain() -> None:
         ("FusedGemm", [f32(2, 3), f32(3, 2)], {"activation": "Mish"}, "Mish"),
         ("BiasDropout", [f32(2, 3), f32(3), None, None, np.array(True)], {}, "training"),
         ("MurmurHash3", [f32(2)], {}, "integers"),
+        ("Rfft", [f32(2, 8)], {"signal_ndim": 2}, "signal_ndim"),
     ],
 )
 def test_refusals_say_what_would_help(

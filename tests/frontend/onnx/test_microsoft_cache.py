@@ -161,7 +161,7 @@ def test_group_query_attention(form: str, state: str) -> None:
     check(*operands(state, FORMS[form]))
 
 
-@pytest.mark.parametrize("state", ["prompt", "ragged"])
+@pytest.mark.parametrize("state", ["prompt", "ragged", "buffer"])
 @pytest.mark.parametrize("softcap", [0.0, 2.0])
 def test_a_bias_of_scores(state: str, softcap: float) -> None:
     inputs, attributes = operands(state, {"softcap": softcap})
@@ -185,6 +185,40 @@ def test_chunks_of_which_rows_have_some(own: tuple[int, ...], form: str) -> None
     inputs[:3] = [f32(2, 4, n * SIZE) for n in (HEADS, OWN, OWN)]
     inputs[6], inputs[16] = np.array(10, np.int32), np.array(own, np.int32)
     check(inputs, attributes)
+
+
+def _left(total: int, room: int, window: int) -> int:
+    """How many tokens a cache of a window has."""
+    step = room - window + 1
+    return total if total <= room else total - step * -(-(total - room) // step)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("own", [None, (3, 1)])
+@pytest.mark.parametrize(("room", "window", "last"), [(4, 4, (2, 8)), (6, 3, (7, 3)), (6, 4, (12, 9))])
+def test_a_cache_of_a_window(
+    room: int, window: int, last: tuple[int, ...], own: tuple[int, ...] | None, bias: bool
+) -> None:
+    """It has the last tokens of each row from its first place on, whatever their number was before."""
+    length = 3 if own else 1
+    attributes = {"local_window_size": window, "sliding_window_cache": 1, "do_rotary": 1}
+    inputs, attributes = operands("buffer", attributes)
+    total = max(last) + 1
+    inputs[:3] = [f32(2, length, n * SIZE) for n in (HEADS, OWN, OWN)]
+    inputs[3:7] = [*(f32(2, OWN, room, SIZE) for _ in range(2)), np.array(last, np.int32), np.array(total, np.int32)]
+    inputs[10] = f32(2, 1, length, total) if bias else None
+    inputs[16] = np.array(own, np.int32) if own else None
+    proto, feeds = node_model("GroupQueryAttention", inputs, attributes, 3)
+    wanted = ort_outputs(proto, feeds)
+    for shapes in (None, symbolic(feeds, fixed=(7, 8))):
+        y, *present = legato_outputs(proto, feeds, shapes=shapes)
+        assert np.isfinite(y).all()
+        for row, end in enumerate(last):
+            new, left = own[row] if own else 1, _left(end + 1, room, window)
+            np.testing.assert_allclose(y[row, :new], wanted[0][row, :new], rtol=1e-4, atol=1e-4)
+            for got, want in zip(present, wanted[1:], strict=True):
+                assert got.shape == want.shape
+                np.testing.assert_allclose(got[row, :, :left], want[row, :, :left], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("state", ["prompt", "step"])
@@ -234,7 +268,7 @@ def test_compiled() -> None:
     ("change", "error"),
     [
         ({"k_quant_type": "PER_TENSOR"}, UnsupportedError),
-        ({"sliding_window_cache": 1}, UnsupportedError),
+        ({"sliding_window_cache": 1}, ImportModelError),
         ({"do_rotary": 1}, ImportModelError),
         ({"num_heads": 3}, LegatoError),
     ],

@@ -9,7 +9,7 @@ from legato.base.errors import ImportModelError
 from legato.frontend.onnx.bodies import Node, Steps, all_made, here, require_inputs, require_outputs, unknown
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Frame, Value
-from legato.frontend.onnx.heads import attended, scores_of, shared_heads
+from legato.frontend.onnx.heads import attended, scores_of
 from legato.frontend.onnx.proto import AttributeProto, GraphProto
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
@@ -44,8 +44,7 @@ def flex_attention(node: Node) -> Steps:
     weights = yield from _changed(node, graphs.get("prob_mod"), b.nn.softmax(changed, axis=-1))
     if weights is None:
         return unknown(node)
-    v = b.to(shared_heads(b, q, v), b.dtype(weights))
-    return [b.to(attended(b, weights, v), b.dtype(q))]
+    return [b.to(attended(b, weights, b.to(v, b.dtype(weights))), b.dtype(q))]
 
 
 def _scores(node: Node, q: Expr, k: Expr, v: Expr) -> Expr:
@@ -56,7 +55,7 @@ def _scores(node: Node, q: Expr, k: Expr, v: Expr) -> Expr:
     _require_equal(b, k, v, (1, 2))
     _require_equal(b, q, k, (3,))
     wide, given = b.wide(q), node.attributes.get("scale")
-    scores = scores_of(b, wide, b.wide(shared_heads(b, q, k)), None if given is None else given.f)
+    scores = scores_of(b, wide, b.wide(k), None if given is None else given.f)
     precision = node.attributes.get("softmax_precision")
     dtype = b.dtype(wide) if precision is None else element_type(precision.i, "softmax_precision")
     return b.to(scores, dtype)

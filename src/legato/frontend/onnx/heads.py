@@ -14,17 +14,7 @@ from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 
-__all__ = [
-    "attended",
-    "grouped",
-    "head_scale",
-    "heads_of",
-    "joined",
-    "scores_of",
-    "shared_heads",
-    "softmax_weights",
-    "ungrouped",
-]
+__all__ = ["attended", "head_scale", "heads_of", "joined", "scores_of", "softmax_weights"]
 
 
 def heads_of(b: Emitter, x: Expr, heads: int | None) -> Expr:
@@ -56,38 +46,30 @@ def head_scale(b: Emitter, q: Expr, scale: float | None = None) -> Expr:
     return b.to(b.divide(b.constant(1.0, dt.float64), b.sqrt(b.extent(size, dt.float64))), b.dtype(q))
 
 
-def shared_heads(b: Emitter, q: Expr, x: Expr) -> Expr:
-    """Keys or values, repeated where several heads of the queries share one."""
-    wanted, own = b.dims_of(q)[1], b.dims_of(x)[1]
-    if prove_equal(wanted, own):
-        return x
-    times = simplify(wanted // max_(own, const(1)))
-    if provably_different(times * own, wanted):
-        raise ImportModelError(f"{wanted} heads of queries cannot share {own} of keys and values")
-    b.require(simplify(times * own), wanted, "queries share the heads of keys and values")
-    return b.repeat(x, repeats=int(times.value) if isinstance(times, Const) else times, axis=1)
-
-
 def scores_of(b: Emitter, q: Expr, k: Expr, scale: float | None = None) -> Expr:
-    """The products of each query with each key, scaled."""
-    return b.matmul(b.multiply(q, head_scale(b, q, scale)), b.transpose(k, axes=(0, 1, 3, 2)))
+    """The products of each query with each key of its head, scaled."""
+    return _by_head(b, b.multiply(q, head_scale(b, q, scale)), b.transpose(k, axes=(0, 1, 3, 2)))
 
 
-def grouped(b: Emitter, x: Expr, own: int) -> Expr:
-    """What is of each head [batch, heads, length, size] as of each of the `own` heads of keys: [batch, own, length of
-    all that share it, size]."""
-    n, heads, length, size = b.dims_of(x)
-    times = simplify(heads // own)
+def attended(b: Emitter, weights: Expr, v: Expr) -> Expr:
+    """The sums of the values by their weights, in the dtype of the values."""
+    return _by_head(b, b.to(weights, b.dtype(v)), v)
+
+
+def _by_head(b: Emitter, x: Expr, y: Expr) -> Expr:
+    """x [batch, heads, length, …] times matrices y [batch, heads, …], each of which several heads may share: then their
+    rows are those of one product."""
+    (n, heads, length, width), own = b.dims_of(x), b.dims_of(y)[1]
+    if prove_equal(heads, own):
+        return b.matmul(x, y)
+    times = simplify(heads // max_(own, const(1)))
     if provably_different(times * own, heads):
         raise ImportModelError(f"{heads} heads of queries cannot share {own} of keys and values")
     b.require(simplify(times * own), heads, "queries share the heads of keys and values")
-    return b.reshape(x, newshape=(n, own, simplify(times * length), size), allowzero=True)
-
-
-def ungrouped(b: Emitter, x: Expr, heads: int) -> Expr:
-    """The same of each head again."""
-    n, own, whole, size = b.dims_of(x)
-    return b.reshape(x, newshape=(n, heads, simplify(own * whole // heads), size), allowzero=True)
+    if not isinstance(times, Const) or not isinstance(own, Const):
+        return b.matmul(x, b.repeat(y, repeats=int(times.value) if isinstance(times, Const) else times, axis=1))
+    z = b.matmul(b.reshape(x, newshape=(n, own, simplify(times * length), width), allowzero=True), y)
+    return b.reshape(z, newshape=(n, heads, length, b.dims_of(y)[3]), allowzero=True)
 
 
 def softmax_weights(b: Emitter, scores: Expr, *, masked: bool) -> Expr:
@@ -97,8 +79,3 @@ def softmax_weights(b: Emitter, scores: Expr, *, masked: bool) -> Expr:
         return weights
     peak = b.max(scores, axis=(-1,), keepdims=True)
     return b.where(b.equal(peak, b.like(-np.inf, scores)), b.like(0, weights), weights)
-
-
-def attended(b: Emitter, weights: Expr, v: Expr) -> Expr:
-    """The sums of the values by their weights, in the dtype of the values."""
-    return b.matmul(b.to(weights, b.dtype(v)), v)

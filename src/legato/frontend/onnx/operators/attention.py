@@ -8,7 +8,7 @@ from legato.arith.expr import const
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.heads import attended, heads_of, joined, scores_of, shared_heads, softmax_weights
+from legato.frontend.onnx.heads import attended, heads_of, joined, scores_of, softmax_weights
 from legato.frontend.onnx.rotary import angles_at, turned
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
@@ -44,7 +44,7 @@ def attention(
         past = b.dims_of(past_key)[2]
         k, v = b.concatenate(past_key, k, axis=2), b.concatenate(past_value, v, axis=2)
     present = (k, v)
-    q, k, v = b.wide(q), b.wide(shared_heads(b, q, k)), b.wide(shared_heads(b, q, v))
+    q, k, v = b.wide(q), b.wide(k), b.wide(v)
     raw = scores_of(b, q, k, scale)
     capped = raw if softcap <= 0.0 else b.multiply(b.tanh(b.divide(raw, b.like(softcap, raw))), b.like(softcap, raw))
     allowed = _window(b, q, k, past, nonpad_kv_seqlen, is_causal, left_window_size, right_window_size)

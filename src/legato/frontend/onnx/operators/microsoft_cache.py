@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from legato.arith.expr import Const, const, max_
+from legato.arith.prove import prove_equal
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
+from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.heads import attended, grouped, heads_of, joined, scores_of, ungrouped
+from legato.frontend.onnx.heads import attended, heads_of, joined, scores_of
 from legato.frontend.onnx.rotary import angles_at, places_from, turned
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
+from legato.ops._rules import sides_of_least
 
 DOMAIN = "com.microsoft"
 
@@ -54,13 +57,11 @@ def group_query_attention(
     smooth_softmax: int = -1,
     softcap: float = 0.0,
     v_quant_type: str = "NONE",
-) -> tuple[Expr, ...]:
+) -> tuple[Expr | None, ...]:
     """Each query attends to the keys of its row up to its own place, which are the past's and the new ones; further
     outputs: the cache with these, and the scores or weights."""
     if k_quant_type != "NONE" or v_quant_type != "NONE" or k_scale is not None or v_scale is not None:
         raise UnsupportedError("a cache of quantised keys and values", hint="export the decoder with one of floats")
-    if sliding_window_cache:
-        raise UnsupportedError("a cache of a window's size", hint="export the decoder with sliding_window_cache=0")
     if seqlens_k is None or total_sequence_length is None:
         raise ImportModelError("GroupQueryAttention lacks seqlens_k or total_sequence_length")
     q, k, v = _operands(b, query, key, value, num_heads, kv_num_heads)
@@ -75,19 +76,20 @@ def group_query_attention(
             positions = _given(b, position_ids, b.dims_of(q)[2], None if query_seqlens else total_sequence_length)
         cos, sin = (angles_at(b, table, positions) for table in (cos_cache, sin_cache))
         q, k = (turned(b, x, cos, sin, interleaved=bool(rotary_interleaved), count=_count(b, cos)) for x in (q, k))
-    extent = _extent(b, past_key, k, total_sequence_length)
-    k, v = rows.cached((past_key, past_value), (k, v), extent)
-    scores = ungrouped(b, scores_of(b, grouped(b, b.wide(q), kv_num_heads), b.wide(k), scale), num_heads)
+    past = _past(past_key, past_value)
+    if sliding_window_cache:
+        held = rows.of_a_window(past, (k, v), local_window_size)
+    else:
+        held = rows.of_all(past, (k, v), total_sequence_length, causal=bool(causal), window=local_window_size)
+    scores = scores_of(b, b.wide(q), b.wide(held.keys), scale)
     if softcap > 0:
         scores = b.multiply(b.tanh(b.divide(scores, b.like(softcap, scores))), b.like(softcap, scores))
-    scores = scores if attention_bias is None else b.add(scores, b.to(attention_bias, b.dtype(scores)))
-    seen = rows.seen(extent, bool(causal), local_window_size)
-    scores = b.where(seen, scores, b.like(-np.inf, scores))
+    scores = scores if attention_bias is None else b.add(scores, b.to(held.bias(b, attention_bias), b.dtype(scores)))
+    scores = b.where(held.seen, scores, b.like(-np.inf, scores))
     weights = _weights(b, scores, head_sink, smooth=smooth_softmax > 0)
-    y = ungrouped(b, attended(b, grouped(b, weights, kv_num_heads), b.wide(v)), num_heads)
-    y = joined(b, b.to(y, b.dtype(query)))
-    shown = weights if qk_output == 2 else b.where(seen, scores, b.like(0, scores))
-    return y, k, v, b.to(shown, b.dtype(query))
+    y = joined(b, b.to(attended(b, weights, b.wide(held.values)), b.dtype(query)))
+    shown = weights if qk_output == 2 else b.where(held.seen, scores, b.like(0, scores))
+    return y, *held.present, None if sliding_window_cache else b.to(shown, b.dtype(query))
 
 
 def _operands(
@@ -126,12 +128,10 @@ def _count(b: Emitter, table: Expr) -> int:
     return 2 * int(columns.value) if isinstance(columns, Const) else 0
 
 
-def _extent(b: Emitter, past: Expr | None, k: Expr, total: Expr) -> Dim:
-    """How many places the cache has: those of the past's, if these are enough for all tokens."""
-    length = b.dims_of(k)[2]
-    if past is None:
-        return length
-    return simplify(max_(b.dim(total, "the number of tokens"), b.dims_of(past)[2]))
+def _past(key: Expr | None, value: Expr | None) -> tuple[Expr, Expr] | None:
+    if (key is None) != (value is None):
+        raise ImportModelError("past keys without past values, or these without those")
+    return None if key is None or value is None else (key, value)
 
 
 def _weights(b: Emitter, scores: Expr, sink: Expr | None, *, smooth: bool) -> Expr:
@@ -147,12 +147,35 @@ def _weights(b: Emitter, scores: Expr, sink: Expr | None, *, smooth: bool) -> Ex
     return b.columns(b.nn.softmax(b.concatenate(scores, more, axis=3), axis=-1), 0, columns)
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What queries attend to, and what of it the cache has after them. `seen` [batch, 1, length, keys] are the keys
+    that each sees; `places` [batch, keys] are theirs among all tokens, where they do not stand in their order."""
+
+    keys: Expr
+    values: Expr
+    present: tuple[Expr, Expr]
+    seen: Expr
+    places: Expr | None = None
+
+    def bias(self, b: Emitter, x: Expr) -> Expr:
+        """What is added to the scores: x [batch or 1, heads or 1, length, tokens] for each of the keys."""
+        if self.places is not None:
+            batch, (_, *inner) = b.dims_of(self.places)[0], b.dims_of(x)
+            return b.take(b.broadcast(x, (batch, *inner)), self.places, axis=3, batch_dims=1)
+        more = simplify(b.dims_of(self.keys)[2] - b.dims_of(x)[3])
+        if prove_equal(more, const(0)):
+            return x
+        b.require(*sides_of_least(more, const(0)), "keys beside those that have a bias")
+        return b.nn.pad(x, b.like(0, x), pad_width=((0, 0), (0, 0), (0, 0), (0, more)))
+
+
 class _Rows:
     """Where the tokens of each row are: `total` of them, [batch, 1], of which the last `own` are new."""
 
     def __init__(self, b: Emitter, length: Dim, last: Expr, own: Expr | None) -> None:
         self.b, self.length = b, length
-        one = b.constant(1, dt.int64)
+        one, self._zero = b.constant(1, dt.int64), b.constant(0, dt.int64)
         self.total = b.add(b.reshape(b.to(last, dt.int64), newshape=(-1, 1)), one)
         if own is None:
             self.own = b.minimum(self.total, b.extent(length, dt.int64))
@@ -160,31 +183,67 @@ class _Rows:
             self.own = b.reshape(b.to(own, dt.int64), newshape=(-1, 1))
         self.past = b.subtract(self.total, self.own)
         # [batch, length]: the places of new tokens; of padding behind them, that of the last
-        end = b.maximum(b.subtract(self.total, one), b.constant(0, dt.int64))
+        end = b.maximum(b.subtract(self.total, one), self._zero)
         self.positions = b.minimum(b.add(self.past, self._numbers(length)), end)
 
     def _numbers(self, count: Dim) -> Expr:
         return self.b.arange(start=const(0), stop=count, step=1, dtype=dt.int64)
 
-    def cached(self, past: tuple[Expr | None, Expr | None], new: tuple[Expr, Expr], extent: Dim) -> tuple[Expr, Expr]:
-        """Keys and values of the past with the new ones of each row behind its own."""
-        key, value = past
-        if (key is None) != (value is None):
-            raise ImportModelError("past keys without past values, or these without those")
-        if key is None or value is None:
-            return new
-        b, place = self.b, self._numbers(extent)
+    def of_all(
+        self, past: tuple[Expr, Expr] | None, new: tuple[Expr, Expr], total: Expr, *, causal: bool, window: int
+    ) -> _Held:
+        """A cache of all tokens: it has as many places as that of the past, if these are enough."""
+        b = self.b
+        if past is None:
+            return _Held(*new, new, self._seen(self._numbers(self.length), causal, window))
+        room = b.dims_of(past[0])[2]
+        extent = simplify(max_(b.dim(total, "the number of tokens"), room))
+        place = self._numbers(extent)
         at = b.subtract(place, self.past)
-        is_new = b.logical_and(b.greater_equal(at, b.constant(0, dt.int64)), b.less(at, self.own))
-        places = b.where(is_new, b.add(at, b.extent(b.dims_of(key)[2], dt.int64)), place)
-        k, v = (b.take(b.concatenate(old, more, axis=2), places, axis=2, batch_dims=1)
-                for old, more in zip((key, value), new, strict=True))  # fmt: skip
-        return k, v
+        is_new = b.logical_and(b.greater_equal(at, self._zero), b.less(at, self.own))
+        both = self._both(past, new)
+        present = self._read(both, b.where(is_new, b.add(at, b.extent(room, dt.int64)), place))
+        return _Held(*present, present, self._seen(place, causal, window))
 
-    def seen(self, extent: Dim, causal: bool, window: int) -> Expr:
-        """[batch, 1, length, extent]: which places a token sees: up to its own, or all; of a window the last ones."""
-        b, place = self.b, self._numbers(extent)
-        row = b.expand_dims(self.positions, axis=2)
+    def of_a_window(self, past: tuple[Expr, Expr] | None, new: tuple[Expr, Expr], window: int) -> _Held:
+        """A cache of the last tokens, of the past's size: they begin at its first place. Where it is full, so many are
+        dropped at once that those of a window are left."""
+        b = self.b
+        if past is None or window < 1:
+            raise ImportModelError(f"a cache of the last tokens without a past, or of a window of {window}")
+        room = b.dims_of(past[0])[2]
+        size = b.extent(room, dt.int64)
+        b.require(*sides_of_least(simplify(room - window), const(0)), "places of a cache beside those of a window")
+        begins = [self._dropped(count, size, window) for count in (self.past, self.total)]
+        held, fresh = self._numbers(room), self._numbers(self.length)
+        old_places, new_places = b.add(begins[0], held), b.add(self.past, fresh)
+        is_there = b.concatenate(b.less(old_places, self.past), b.less(fresh, self.own), axis=1)
+        places = b.where(is_there, b.concatenate(old_places, new_places, axis=1), b.constant(-1, dt.int64))
+        kept = b.add(begins[1], held)
+        own = b.where(b.less(kept, self.past), b.subtract(kept, begins[0]), b.add(b.subtract(kept, self.past), size))
+        both = self._both(past, new)
+        seen = self._seen(b.expand_dims(places, axis=1), causal=True, window=window)
+        present = b.expand_dims(is_there, axis=1, num_newaxis=2)
+        return _Held(*both, self._read(both, own), b.logical_and(seen, present), places)
+
+    def _dropped(self, count: Expr, size: Expr, window: int) -> Expr:
+        """How many of the first tokens a cache of so many places no longer has."""
+        b, one = self.b, self.b.constant(1, dt.int64)
+        step = b.add(b.subtract(size, b.constant(window, dt.int64)), one)
+        over = b.maximum(b.subtract(count, size), self._zero)
+        return b.multiply(step, b.floor_divide(b.subtract(b.add(over, step), one), step))
+
+    def _both(self, past: tuple[Expr, Expr], new: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
+        """Keys and values of the past, and new ones behind them."""
+        return self.b.concatenate(past[0], new[0], axis=2), self.b.concatenate(past[1], new[1], axis=2)
+
+    def _read(self, both: tuple[Expr, Expr], places: Expr) -> tuple[Expr, Expr]:
+        """Those at places [batch, …]."""
+        return self.b.take(both[0], places, axis=2, batch_dims=1), self.b.take(both[1], places, axis=2, batch_dims=1)
+
+    def _seen(self, place: Expr, causal: bool, window: int) -> Expr:
+        """[batch, 1, length, …]: which places a token sees: up to its own, or all; of a window the last ones."""
+        b, row = self.b, self.b.expand_dims(self.positions, axis=2)
         found = b.less_equal(place, row) if causal else b.less(place, b.expand_dims(self.total, axis=2))
         if window >= 0:
             found = b.logical_and(found, b.greater(place, b.subtract(row, b.constant(window, dt.int64))))

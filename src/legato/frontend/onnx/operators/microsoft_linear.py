@@ -82,3 +82,12 @@ def _channels_first(b: Emitter, x: Expr) -> Expr:
     n, length, *channels = b.dims_of(x)
     flat = b.reshape(x, newshape=(n, length, simplify(b.product(channels))), allowzero=True)
     return b.transpose(flat, axes=(0, 2, 1))
+
+
+def linear_attention_gate(
+    b: Emitter, a: Expr, dt_bias: Expr, decay_scale: Expr, update: Expr | None = None
+) -> tuple[Expr, ...]:
+    """What LinearAttention takes: decays, scale · softplus(a + bias), and rates, the sigmoids of `update`."""
+    total = b.add(b.wide(a), b.wide(dt_bias))
+    decay = b.to(b.multiply(b.nn.softplus(total), b.wide(decay_scale)), b.dtype(a))
+    return (decay,) if update is None else (decay, b.to(b.sigmoid(b.wide(update)), b.dtype(update)))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from legato.arith.expr import const
+from legato.arith.prove import provably_different, prove_equal
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
-from legato.base.errors import ImportModelError
+from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import norm
 from legato.ir.expr import Expr
@@ -149,3 +150,26 @@ def gated_rms_norm(
     y = norm.rms_normalization(b, parts, b.to(scale, b.dtype(wide)), epsilon=epsilon)
     y = b.reshape(y, newshape=(*outer, extent), allowzero=True)
     return b.to(b.multiply(y, b.sigmoid(z) if activation == "sigmoid" else b.nn.silu(z)), b.dtype(x))
+
+
+def branchwise_rms_norm(
+    b: Emitter, x: Expr, scale: Expr | None = None, *, epsilon: float = 1e-5, num_branches: int = 0
+) -> Expr:
+    """Of each branch, [branches, size] of the last dims, or `num_branches` in the last one."""
+    wide, dims = b.wide(x), b.dims_of(x)
+    if num_branches:
+        size = simplify(dims[-1] // num_branches)
+        b.require(simplify(size * num_branches), dims[-1], "branches of one size")
+        wide = b.reshape(wide, newshape=(*dims[:-1], num_branches, size), allowzero=True)
+    *_, branches, size = b.dims_of(wide)
+    y = norm.rms_normalization(b, wide, b.full(b.like(1, wide), shape=(size,)), epsilon=epsilon)
+    if scale is not None:
+        own = b.to(scale, b.dtype(y))
+        extent = b.dims_of(own)[0]
+        if b.rank(own) == 1 and not prove_equal(extent, size):
+            if not provably_different(extent, size):
+                raise UnsupportedError(f"whether a scale {scale.ty} is of all branches or of one of {size}",
+                                       hint=b.way_out(extent, 1))  # fmt: skip
+            own = b.reshape(own, newshape=(branches, size), allowzero=True)
+        y = b.multiply(y, own)
+    return b.to(b.reshape(y, newshape=dims, allowzero=True), b.dtype(x))
