@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -49,9 +49,14 @@ ALL = bool(os.environ.get("LEGATO_FUZZ"))
 Outcome = tuple[Any, str | None]  # what a run gives, and what its refusal says
 
 
-def chosen(op: Op, number: int, share: int) -> bool:
-    """Whether a sample is one of the part that the default run tries: one of `share`."""
-    return ALL or zlib.crc32(f"{op.name} {number}".encode()) % share == 0
+def chosen(share: int, ops: Iterable[Op] = OPS) -> list[Any]:
+    """The samples that a test tries: of the default run one of `share`, the same in every run."""
+    return [
+        pytest.param(op, sample, id=f"{op.name}-{n}")
+        for op in ops
+        for n, sample in enumerate(op.samples)
+        if ALL or zlib.crc32(f"{op.name} {n}".encode()) % share == 0
+    ]
 
 
 def resized(value: Any, ty: Type, sizes: Sizes) -> Any:
@@ -100,16 +105,16 @@ def check(sample: Sample, run: Callable[[], Any], expected: Outcome) -> None:
         assert_close(np.asarray(x), np.asarray(y), sample)
 
 
-def with_dims(op: Op, values: list[Any], sample: Sample) -> tuple[Symbols, Module] | None:
+def with_dims(op: Op, values: list[Any], sample: Sample) -> tuple[Symbols, Module]:
     """The sample with dims for all numbers and its program. Where extents decide a rank, or how many results there
-    are, they stay as they are; None where there is no dim then."""
+    are, they stay as they are."""
     symbols = symbols_of(op, values, sample)
     if op is RESHAPE and min(map(int, sample.attrs["newshape"]), default=1) < 1:
         symbols = symbols.without_numbers()
     refusal = None
     for part in (symbols, symbols.without_extents()):
         if not part.sizes:
-            return None
+            pytest.skip("no number in it may be a dim")
         module, refusal = outcome(part.module, (TypeCheckError,))
         if refusal is None:
             return part, module
@@ -132,33 +137,27 @@ def flat(args: list[Any]) -> list[Any]:
     return [x for a in args for x in leaves(a)]
 
 
-@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
-def test_interpreted(op: Op) -> None:
+@pytest.mark.parametrize(("op", "sample"), chosen(1))
+def test_interpreted(op: Op, sample: Sample) -> None:
     """Type, text and result."""
-    for sample in op.samples:
-        values = arguments(op, sample)
-        if (made := with_dims(op, values, sample)) is None:
-            continue
-        symbols, module = made
-        assert alpha_equal(infer(legato.parse(str(infer(module)))), infer(module))
-        ty = main_of(module).body.ty
-        assert ty is not None
-        for sizes, args, expected in trials(symbols, values):
-            check(sample, partial(evaluate, module, args), expected)
-            if expected[1] is None:
-                assert all(map(fits, leaves_of_type(at_sizes(ty, sizes)), leaves(expected[0])))
+    values = arguments(op, sample)
+    symbols, module = with_dims(op, values, sample)
+    assert alpha_equal(infer(legato.parse(str(infer(module)))), infer(module))
+    ty = main_of(module).body.ty
+    assert ty is not None
+    for sizes, args, expected in trials(symbols, values):
+        check(sample, partial(evaluate, module, args), expected)
+        if expected[1] is None:
+            assert all(map(fits, leaves_of_type(at_sizes(ty, sizes)), leaves(expected[0])))
 
 
-@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
-def test_compiled(op: Op) -> None:
-    for n, sample in enumerate(op.samples):
-        values = arguments(op, sample)
-        if not chosen(op, n, 8) or (made := with_dims(op, values, sample)) is None:
-            continue
-        symbols, module = made
-        exe = legato.compile(module)
-        for _, args, expected in trials(symbols, values):
-            check(sample, partial(exe, *flat(args)), expected)
+@pytest.mark.parametrize(("op", "sample"), chosen(6))
+def test_compiled(op: Op, sample: Sample) -> None:
+    values = arguments(op, sample)
+    symbols, module = with_dims(op, values, sample)
+    exe = legato.compile(module)
+    for _, args, expected in trials(symbols, values):
+        check(sample, partial(exe, *flat(args)), expected)
 
 
 def has_floats(values: list[Any], result: Any) -> bool:
@@ -183,11 +182,10 @@ def with_literals(symbols: Symbols, sizes: Sizes) -> Module:
 def try_gradients(op: Op, sample: Sample, compiled: bool) -> None:
     """The gradient of the program with dims is that of the program with literals, at all sizes."""
     values, sums = arguments(op, sample), replace(sample, exact=False)
-    made = with_dims(op, values, sample)
     with np.errstate(all="ignore"):
-        if made is None or not has_floats(values, evaluate_op(op, values, make_attrs(op, sample.attrs))):
-            return
-    symbols, module = made
+        if not has_floats(values, evaluate_op(op, values, make_attrs(op, sample.attrs))):
+            pytest.skip("nothing to differentiate")
+    symbols, module = with_dims(op, values, sample)
     gradient, refusal = outcome(partial(vjp, module), (UnsupportedError,))
     exe = legato.compile(gradient) if compiled and refusal is None else None
     for sizes, args, (value, fault) in trials(symbols, values):
@@ -205,18 +203,14 @@ def try_gradients(op: Op, sample: Sample, compiled: bool) -> None:
 DIFFERENTIABLE = [op for op in OPS if op.grad or op.expand]
 
 
-@pytest.mark.parametrize("op", DIFFERENTIABLE, ids=lambda op: op.name)
-def test_gradients(op: Op) -> None:
-    for n, sample in enumerate(op.samples):
-        if chosen(op, n, 8):
-            try_gradients(op, sample, compiled=False)
+@pytest.mark.parametrize(("op", "sample"), chosen(16, DIFFERENTIABLE))
+def test_gradients(op: Op, sample: Sample) -> None:
+    try_gradients(op, sample, compiled=False)
 
 
-@pytest.mark.parametrize("op", DIFFERENTIABLE, ids=lambda op: op.name)
-def test_compiled_gradients(op: Op) -> None:
-    for n, sample in enumerate(op.samples):
-        if chosen(op, n, 64):
-            try_gradients(op, sample, compiled=True)
+@pytest.mark.parametrize(("op", "sample"), chosen(128, DIFFERENTIABLE))
+def test_compiled_gradients(op: Op, sample: Sample) -> None:
+    try_gradients(op, sample, compiled=True)
 
 
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0)
@@ -231,20 +225,19 @@ def special(value: Any, rng: np.random.Generator) -> Any:
     return np.where(rng.random(value.shape) < 0.3, rng.choice(SPECIAL, value.shape), value).astype(value.dtype)
 
 
-@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
-def test_no_numbers_and_infinite_ones(op: Op) -> None:
-    for n, sample in enumerate(op.samples):
-        values = arguments(op, sample)
-        if not chosen(op, n, 8) or not any(is_continuous(type_of(v)) for v in values):
-            continue
-        rng = np.random.default_rng(n)
-        values = [special(v, rng) for v in values]
-        params, node = call(op, values, sample)
-        module = Module.from_expr(Function(tuple(params), node))
-        exe = legato.compile(module, precision="exact")
-        check(
-            sample, partial(exe, *flat(values)), outcome(partial(evaluate_op, op, values, make_attrs(op, sample.attrs)))
-        )
+@pytest.mark.parametrize(("op", "sample"), chosen(8))
+def test_no_numbers_and_infinite_ones(op: Op, sample: Sample) -> None:
+    rng = np.random.default_rng(7)
+    values = arguments(op, sample)
+    if not any(is_continuous(type_of(v)) for v in values):
+        pytest.skip("no float in it")
+    values = [special(v, rng) for v in values]
+    params, node = call(op, values, sample)
+    module = Module.from_expr(Function(tuple(params), node))
+    exe, refusal = outcome(partial(legato.compile, module, precision="exact"), (UnsupportedError,))
+    if refusal is None:
+        expected = outcome(partial(evaluate_op, op, values, make_attrs(op, sample.attrs)))
+        check(sample, partial(exe, *flat(values)), expected)
 
 
 def test_elements_that_there_are_none_of_become_as_many() -> None:
