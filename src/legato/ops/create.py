@@ -88,6 +88,7 @@ full = Op(
     value=_full_value,
     fusion=Fusion.ELEMWISE,
     cost=_written,
+    storage=True,
     samples=(
         Sample((((), "float32"),), {"shape": (2, 3), "dtype": "float32"}, exact=True),
         Sample((((), "int64"),), {"shape": ()}, exact=True),
