@@ -139,6 +139,7 @@ def test_programs_have_them(kind: DType, tmp_path: Path) -> None:
     program.save(tmp_path / "program.lgo")
     for run in (program, legato.load(tmp_path / "program.lgo")):
         assert [as_bytes(a).tobytes() for a in run(codes)] == wanted
+        assert [as_bytes(a).tobytes() for a in run(codes.view("V1"))] == wanted  # as NumPy's files have them
         with pytest.raises(RunError, match="wrong dtype"):
             run(codes.view(np.uint8))
 

@@ -61,13 +61,16 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes a .npz file (under exactly this name); OSError where that fails."""
+    """Writes a .npz file (under exactly this name), codes of at most 8 bits as bytes; OSError where that fails."""
     import numpy as np
 
+    from legato.base.dtype import dtype
     from legato.base.strings import as_stored
+
+    known = {name: a.view("V1") if dtype(a.dtype).is_storage else as_stored(a) for name, a in arrays.items()}
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **{name: as_stored(array) for name, array in arrays.items()})
+            np.savez(file, allow_pickle=False, **known)
 
     replace_file(path, write)

@@ -3,7 +3,8 @@
     manifest.json      {"format": "legato tensors", "version": 1, "inputs": […], "tensors": […], "outputs": […]}
     0003-x2.npy        an entry's "file"; others: "name", "type", of tensors "operators", "inputs", "place"
 
-Files of type bfloat16 hold float32, which has all its values: NumPy would write two bytes of nothing in particular.
+Files of type bfloat16, and of those of less than 16 bits, hold float32, which has all their values: NumPy would write
+bytes of nothing in particular.
 The manifest is written last: where there is one, everything that it names is there.
 """
 
@@ -17,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from legato.base.dtype import dtype
+from legato.base.dtype import BY_NAME, dtype
 from legato.base.errors import CompileError
 from legato.base.files import replace_file
 from legato.base.strings import as_stored
@@ -79,4 +80,6 @@ def write_dump(
 
 def _readable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """`array` in a dtype that NumPy's files know."""
-    return array.astype(np.float32) if array.dtype.kind == "V" else as_stored(array)
+    found = BY_NAME.get(array.dtype.name)
+    is_narrow = found is not None and found.kind in ("bfloat", "storage")
+    return array.astype(np.float32) if is_narrow else as_stored(array)

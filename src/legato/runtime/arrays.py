@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from legato.runtime.signature import Shape, fault
 
 __all__ = ["argument", "as_array", "by_name", "check_donated", "check_out", "check_overlap", "empty", "extent_array",
            "ready"]  # fmt: skip
+
+_OPAQUE: Final = np.dtype("V1")  # what NumPy's files have for codes of at most 8 bits
 
 
 def empty(shape: Sequence[int], kind: np.dtype[np.generic]) -> np.ndarray:
@@ -72,6 +75,8 @@ def ready(array: np.ndarray, tensor: TensorInfo, kind: np.dtype[np.generic]) -> 
             return np.array(array, kind, order="C")
         if array.dtype.newbyteorder() == kind:
             return np.ascontiguousarray(array, kind).reshape(array.shape)
+        if array.dtype == _OPAQUE and dtype(tensor.dtype).is_storage:
+            return ready(array.view(kind), tensor, kind)
         hint = f"x.astype({tensor.dtype!r}) converts it"
         raise fault(f'input "{tensor.name}": wrong dtype', _typed(array.dtype, array.shape), tensor.type, hint)
     flags = array.flags

@@ -123,8 +123,10 @@ class _Check:
                 self.taken[op.name] = None
                 yield _Example(params, call, values)
 
-    def _filled(self, argument: Any) -> Array:
-        """The array of a sample's argument."""
+    def _filled(self, argument: Any) -> Any:
+        """The array of a sample's argument, or the tuple of them that a list stands for."""
+        if isinstance(argument, list):
+            return tuple(map(self._filled, argument))
         random = self._random
         if isinstance(argument, np.ndarray | np.generic):
             found = np.asarray(argument)
