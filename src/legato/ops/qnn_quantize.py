@@ -38,8 +38,8 @@ __all__ = ["DequantizeAttrs", "QuantizeAttrs", "SimulatedAttrs", "dequantize", "
 
 @dataclass(frozen=True, slots=True)
 class QuantizeAttrs(Attrs):
-    """`block_size`: how many elements along `axis` share a scale, which has the rank of the data then; 0: all do, or
-    each has its own."""
+    """`out_dtype`: that of the codes; `axis`: that of scales that are a vector, or of blocks; `block_size`: how many
+    elements along it share a scale, which has the rank of the data then; 0: there are no blocks."""
 
     out_dtype: DtypeName = dt.int8
     axis: int = -1

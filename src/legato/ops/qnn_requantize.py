@@ -38,9 +38,9 @@ __all__ = ["FixedPointAttrs", "FixedPointPerAxisAttrs", "RequantizeAttrs", "fixe
 
 @dataclass(frozen=True, slots=True)
 class RequantizeAttrs(Attrs):
-    """`axis`: that of vectors of input scales. `rounding` of halves: UPWARD, TONEAREST (away from 0), TONEVEN (to the
-    even integer, as ONNX rounds); None is UPWARD. `compute_dtype`: int64 (fixed-point, with factors of 31 bits),
-    float32 (as ONNX Runtime computes) or float64; None is int64."""
+    """`axis`: that of vectors of input scales; `rounding`: of halves, UPWARD, TONEAREST (away from 0), TONEVEN (to the
+    even integer, as ONNX rounds), None is UPWARD; `compute_dtype`: int64 (fixed-point, with factors of 31 bits),
+    float32 (as ONNX Runtime computes) or float64, None is int64; `out_dtype`: that of the codes."""
 
     axis: int = -1
     rounding: str = "None"
@@ -126,7 +126,7 @@ round((data − input_zero_point) · input_scale / output_scale) + output_zero_p
 
 @dataclass(frozen=True, slots=True)
 class FixedPointAttrs(Attrs):
-    """The factor is multiplier / 2³¹ · 2^shift."""
+    """`multiplier`: of 32 bits, the factor is this / 2³¹ · 2^shift; `shift`: to the left, from -31 to 30."""
 
     multiplier: int
     shift: int
@@ -134,7 +134,8 @@ class FixedPointAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class FixedPointPerAxisAttrs(Attrs):
-    """`axes`: those of the data along which there are factors; whether there are shifts to the left and the right."""
+    """`is_lshift_required`: whether data are shifted to the left first; `is_rshift_required`: whether products are to
+    the right; `axes`: those of the data along which there are factors."""
 
     is_lshift_required: bool = False
     is_rshift_required: bool = False
