@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 
 import legato
-from legato.base.errors import RunError, TypeCheckError
+from legato.base.errors import ArtifactError, RunError, TypeCheckError
 from legato.infer.builder import Builder
 from legato.interp import evaluate
 from legato.ir.module import Module
 from legato.ops import table
 from legato.prelude import parse
+from legato.runtime.artifact import from_bytes, to_bytes
 from legato.runtime.executable import Executable
 from legato.runtime.strings import Strings, table_fault
+from tests.runtime.forging import forged
 
 MOVING = """
 def @main(%x: Tensor[(3, n), string], %y: Tensor[(3, 1), string], %at: Tensor[(k,), int64]) {
@@ -64,6 +66,27 @@ def test_files_and_pickles_have_the_constants(moving: Executable, tmp_path: Path
     moving.save(path)
     _same(legato.load(path)(X, Y, at), moving(X, Y, at))
     _same(pickle.loads(pickle.dumps(moving))(X, Y, at), moving(X, Y, at))
+
+
+@pytest.mark.parametrize("strings", [[], ["x"], ["", "a", "a"], "abc", [1], None])
+def test_forged_tables(moving: Executable, strings: Any) -> None:
+    data = forged(to_bytes(moving._parts), lambda m, _: m["program"].update(strings=strings), sealed=True)
+    with pytest.raises(ArtifactError):
+        from_bytes(data)
+
+
+def test_forged_numbers(moving: Executable, tmp_path: Path) -> None:
+    """A constant that is a string that there is not ends a call with an error."""
+    for wild in (2**40, -1):
+        words = np.array([wild] * 8, "<i8").tobytes()
+
+        def change(_: Any, bodies: Any, words: bytes = words) -> None:
+            bodies["constants"][:64] = words
+
+        data = forged(to_bytes(moving._parts), change, sealed=True)
+        (tmp_path / "a.lgt").write_bytes(data)
+        with pytest.raises(RunError, match="damaged"):
+            legato.load(tmp_path / "a.lgt")(X, Y, np.array([0]))
 
 
 def test_nothing_of_a_call_is_left(moving: Executable) -> None:

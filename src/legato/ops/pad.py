@@ -21,7 +21,7 @@ from legato.ops._dtypes import convert
 from legato.ops._families import Array
 from legato.ops._gradients import Contribution, dtype_of, extents, narrowed, shape_of
 from legato.ops._moving import as_dim, as_int
-from legato.ops._rules import at_least, known_dim, tensor
+from legato.ops._rules import NUMBER, at_least, known_dim, tensor
 from legato.te.tensor import Tensor, compute
 
 __all__ = ["PadAttrs"]
@@ -45,7 +45,8 @@ def _widths(attrs: PadAttrs) -> list[tuple[Dim, Dim]]:
 
 def _pad_type(relation: Relation, x: Type, pad_value: Type, attrs: PadAttrs) -> Type:
     ty = tensor(relation, x, "data")
-    if not (isinstance(pad_value, TensorType) and pad_value.rank == 0 and not pad_value.dtype.is_bool):
+    is_number = isinstance(pad_value, TensorType) and pad_value.rank == 0 and NUMBER(pad_value.dtype)
+    if ty.dtype.is_string or not is_number:
         relation.unify(pad_value, TensorType((), ty.dtype), "pad_value")
     if len(attrs.pad_width) != ty.rank:
         raise relation.fail(f"pad_width has {len(attrs.pad_width)} entries for rank {ty.rank}")

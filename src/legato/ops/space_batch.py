@@ -80,6 +80,8 @@ def _outside(a: SpaceToBatchNDAttrs, dtype: dt.DType) -> Array:
 
 def _to_batch_relation(rel: Relation, data: Type, a: SpaceToBatchNDAttrs) -> Type:
     ty = _checked(rel, data, a.block_shape, a.paddings, "paddings")
+    if ty.dtype.is_string:
+        raise rel.fail("it does not take strings: it fills with numbers", hint="nn.pad takes what it fills with")
     spatial = []
     for n, (block, (before, after)) in enumerate(zip(a.block_shape, a.paddings, strict=True)):
         padded = simplify(known_dim(ty.shape[1 + n]) + before + after)

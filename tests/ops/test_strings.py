@@ -1,0 +1,96 @@
+"""Operators that move strings: what they do with strings is what they do with numbers that stand for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from legato.base.errors import CompileError, RunError
+from legato.infer.builder import Builder
+from legato.interp import evaluate_op
+from legato.ir.attrs import make_attrs
+from legato.ir.op import Op, Sample
+from legato.ops import table
+from tests.ops.test_ops import call, fill, leaves
+
+WORDS = np.array(["", "a", "é", "b\0", "long " * 9], object)
+NAMES = sorted(name for name in table() if not name.startswith("strings.") and name != "call_tir")
+MOVING = {
+    "concatenate",
+    "equal",
+    "gather",
+    "nn.pad",
+    "reshape",
+    "scatter_nd",
+    "split",
+    "strided_slice",
+    "take",
+    "where",
+}
+
+
+def _numbers(argument: Any, rng: np.random.Generator) -> Any:
+    """An argument of a sample, its floats numbers of words; None where it is something else than a tensor."""
+    if isinstance(argument, np.ndarray):
+        return rng.integers(0, len(WORDS), argument.shape) if argument.dtype.kind == "f" else argument
+    if not isinstance(argument, tuple) or len(argument) != 2 or not isinstance(argument[1], str):
+        return None
+    return rng.integers(0, len(WORDS), argument[0]) if argument[1].startswith("float") else fill(argument, rng)
+
+
+def _as_words(op: Op, sample: Sample) -> tuple[list[Any], list[Any]] | None:
+    """The arguments of a sample as numbers, and as words where it has floats; None where it has none."""
+    rng = np.random.default_rng(0)
+    numbers = [_numbers(a, rng) for a in sample.args]
+    if not all(isinstance(a, tuple | np.ndarray) for a in sample.args):
+        return None
+    is_float = ["float" in str(a[1]) if isinstance(a, tuple) else a.dtype.kind == "f" for a in sample.args]
+    if not any(is_float) or any(n is None for n in numbers):
+        return None
+    words = [np.array(WORDS[n], object) if f else n for n, f in zip(numbers, is_float, strict=True)]
+    if not op.args[-1].startswith("*"):
+        return numbers, words
+    fixed = len(op.args) - 1
+    return [*numbers[:fixed], tuple(numbers[fixed:])], [*words[:fixed], tuple(words[fixed:])]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_strings_move_as_numbers_do(name: str) -> None:
+    op, tried = table()[name], 0
+    for sample in op.samples:
+        given = _as_words(op, sample)
+        if given is None:
+            continue
+        numbers, words = given
+        try:
+            call(op, words, sample)
+        except CompileError:
+            continue  # it computes
+        tried += 1
+        attrs = make_attrs(op, sample.attrs)
+        found, wanted = (leaves(evaluate_op(op, values, attrs)) for values in (words, numbers))
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(a, WORDS[b] if a.dtype == object else b)
+    assert tried or name not in MOVING, "strings are moved"
+
+
+@pytest.mark.parametrize(
+    "name", ["cast", "reinterpret", "exp", "maximum", "sum", "less", "sort", "nn.dense", "unique", "argmax"]
+)
+def test_what_computes_refuses_strings(name: str) -> None:
+    op, b = table()[name], Builder()
+    x = b.var("x", (2, 2), "string")
+    attrs = {"cast": {"dtype": "float32"}, "reinterpret": {"dtype": "int64"}, "nn.dense": {"units": 2}}.get(name, {})
+    with pytest.raises(CompileError):
+        b.call_op(op, [x] * len(op.args), make_attrs(op, attrs))
+
+
+def test_text_that_is_no_number() -> None:
+    op = table()["strings.parse"]
+    for text in ("", "a", "1_0", "0x1", "--1", "٣", "1" * 500):
+        with pytest.raises(RunError, match="is no number"):
+            evaluate_op(op, [np.array([text], object)], make_attrs(op, {"dtype": "int32"}))
+    with pytest.raises(RunError, match="more than 64 bits"):
+        evaluate_op(op, [np.array(["9" * 30], object)], make_attrs(op, {"dtype": "int32"}))
