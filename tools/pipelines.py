@@ -157,6 +157,10 @@ PIPELINES: Mapping[str, Pipeline] = {
     "columns": Pipeline("diabetes", _chain(_columns, _in("linear_model", "Ridge")), None),
     "one hot": Pipeline("codes", _chain(_in("preprocessing", "OneHotEncoder"),
                                         _in("linear_model", "LogisticRegression"))),
+    "isolation": Pipeline("iris", _in("ensemble", "IsolationForest", n_estimators=10, random_state=0),
+                          "decision_function"),
+    "names": Pipeline("names", _chain(_SCALED, _in("linear_model", "LogisticRegression"))),
+    "forest, names": Pipeline("names", _in("ensemble", "RandomForestClassifier", **_FOREST), maps=True),
     "bits": Pipeline("digits", _chain(_in("preprocessing", "Binarizer", threshold=7.5),
                                       _in("naive_bayes", "BernoulliNB"))),
 }  # fmt: skip
@@ -168,10 +172,12 @@ def _data(name: str) -> tuple[Array, Array]:
     from sklearn import datasets
 
     load = {"wine": "load_wine", "cancer": "load_breast_cancer", "digits": "load_digits", "iris": "load_iris",
-            "codes": "load_iris"}  # fmt: skip
+            "codes": "load_iris", "names": "load_wine"}  # fmt: skip
     x, y = getattr(datasets, load.get(name, "load_diabetes"))(return_X_y=True)
     if name == "codes":
         return (x // 1).astype(np.int64), y
+    if name == "names":
+        y = np.array(["red", "white", "rosé"], object)[y]
     if name == "targets":
         y = np.stack([y, y[::-1]], axis=1)
     return x.astype(np.float32), y

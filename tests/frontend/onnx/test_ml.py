@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,22 @@ def test_scores_of_both_classes() -> None:
     label, scores = legato_outputs(proto, feeds)
     np.testing.assert_allclose(scores, ort_outputs(proto, feeds)[1], 1e-5, 1e-5)
     np.testing.assert_array_equal(label, 10 + scores.argmax(axis=1))
+
+
+def test_transforms_that_onnxruntime_leaves_out() -> None:
+    """Of one target, and of both of two classes."""
+    rng = np.random.default_rng(4)
+    target = regressor(rng, 1)
+    proto = one("TreeEnsembleRegressor", {"x": X}, target | {"post_transform": "LOGISTIC"})
+    (plain,) = same("TreeEnsembleRegressor", [X], target)
+    np.testing.assert_allclose(legato_outputs(proto, {"x": X})[0], 1 / (1 + np.exp(-plain)), 1e-6)
+    two = classifier(rng, 2, 1, signed=False)
+    label, scores = same("TreeEnsembleClassifier", [X], two, 2)
+    proto = one("TreeEnsembleClassifier", {"x": X}, two | {"post_transform": "PROBIT"}, 2)
+    found, units = legato_outputs(proto, {"x": X})
+    np.testing.assert_array_equal(found, label)
+    quantiles = [[NormalDist().inv_cdf(float(p)) for p in row] for row in scores]
+    np.testing.assert_allclose(units, quantiles, 5e-3, 5e-3)  # Winitzki's formula is so near
 
 
 def test_dtypes_of_trees() -> None:

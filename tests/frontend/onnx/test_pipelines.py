@@ -25,7 +25,7 @@ NEAR = 1e-5  # of the largest value
 def near(found: Array, wanted: Array) -> None:
     """Decisions are the same, numbers near; shapes may differ by a dim of 1."""
     wanted = np.asarray(wanted)
-    if found.dtype.kind in "iu":
+    if found.dtype.kind != "f":
         np.testing.assert_array_equal(found.ravel(), wanted.ravel())
     else:
         size = NEAR * float(np.abs(wanted).max())

@@ -53,8 +53,9 @@ def from_onnx(
     """The module of an ONNX model: a path, a file's content, or a message. Its function is @main.
 
     Initializers become constants, external data is read from files beside the model (only where a path is given). The
-    function's attribute `output_names` has the names of the outputs. Raises ImportModelError for a file that cannot be
-    read, UnsupportedError with every node that cannot be compiled, TypeCheckError for an ill-typed model.
+    function's attribute `output_names` has the names of the outputs. What a ZipMap makes is the matrix that its maps
+    are of: `output_keys` has the keys of its columns by the name of the output. Raises ImportModelError for a file that
+    cannot be read, UnsupportedError with every node that cannot be compiled, TypeCheckError for an ill-typed model.
     """
     from legato.frontend.onnx.importer import Importer  # onnx is imported on use
     from legato.frontend.onnx.reader import read

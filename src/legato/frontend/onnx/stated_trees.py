@@ -141,8 +141,8 @@ def ensemble_5(
     modes, splits, weights = (values[name] for name in ("nodes_modes", "nodes_splits", "leaf_weights"))
     same_length({**lists, "nodes_modes": modes, "nodes_splits": splits})
     same_length({"leaf_targetids": leaf_targets, "leaf_weights": weights})
-    if any(mode >= _MEMBER + 1 for mode in modes.tolist()):
-        raise ImportModelError(f"a node of mode {modes.max()}, wanted one from 0 to {_MEMBER}")
+    if modes.dtype.kind not in "iu" or any(not 0 <= mode <= _MEMBER for mode in modes.tolist()):
+        raise ImportModelError(f"nodes_modes are not all integers from 0 to {_MEMBER}")
     wrong = next((t for t in leaf_targets if not 0 <= t < targets), None)
     if wrong is not None:
         raise ImportModelError(f"a leaf of target {wrong}, of {targets}")

@@ -117,6 +117,8 @@ def array_feature_extractor(b: Emitter, x: Expr, indices: Expr) -> Expr:
 def feature_vectorizer(b: Emitter, *inputs: Expr, inputdimensions: tuple[int, ...] = ()) -> Expr:
     """The features of all inputs behind each other."""
     parts = [b.to(of.rows(b, x), float32) for x in inputs]
+    if not parts:
+        raise ImportModelError("FeatureVectorizer without inputs")
     if inputdimensions and len(inputdimensions) != len(parts):
         raise ImportModelError(f"{len(inputdimensions)} inputdimensions of {len(parts)} inputs")
     for part, count in zip(parts, inputdimensions, strict=False):

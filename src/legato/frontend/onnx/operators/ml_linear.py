@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from legato.base.dtype import float32, float64
-from legato.base.errors import ImportModelError
+from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx import scores as of
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import Array
@@ -15,6 +15,7 @@ from legato.ir.expr import Expr
 
 DOMAIN = of.DOMAIN
 _KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
+_MOST = 1 << 26  # weights of pairs of classes
 _SURE = 1e-7  # probabilities of pairs are not nearer to 0 or 1
 
 
@@ -129,10 +130,11 @@ def svm_classifier(
         return _of_classes(b, data, labels, coefficients, rho, post_transform)
     if len(vectors_per_class) != classes or min(vectors_per_class) < 0 or classes < 2:
         raise ImportModelError(f"vectors_per_class {vectors_per_class} of {classes} classes")
-    pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
-    if len(rho) != len(pairs) or {len(prob_a), len(prob_b)} - {len(pairs)} not in (set(), {0}):
+    count = classes * (classes - 1) // 2
+    if len(rho) != count or (len(prob_a), len(prob_b)) not in ((0, 0), (count, count)):
         raise ImportModelError(f"{len(rho)}, {len(prob_a)} and {len(prob_b)} elements of rho, prob_a and prob_b, "
-                               f"wanted one for each of {len(pairs)} pairs of classes")  # fmt: skip
+                               f"wanted one for each of {count} pairs of classes")  # fmt: skip
+    pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
     vectors = of.matrix(support_vectors, sum(vectors_per_class), "support_vectors")
     near = _kernel(b, data, vectors, kernel_type, kernel_params)
     weights = _pair_weights(of.matrix(coefficients, classes - 1, "coefficients"), vectors_per_class, pairs)
@@ -191,6 +193,10 @@ def _pair_weights(coefficients: Array, counts: Sequence[int], pairs: Sequence[tu
     """The weights of all vectors in the score of each pair: those of other classes have none. Row j − 1 of the
     coefficients is for the pairs of a class with class j behind it, row i for those with class i before it."""
     ends = np.cumsum([0, *counts])
+    if len(pairs) * int(ends[-1]) > _MOST:
+        raise UnsupportedError(
+            f"{len(pairs)} pairs of classes with {ends[-1]} support vectors: {_MOST} weights at most"
+        )
     found = np.zeros((len(pairs), int(ends[-1])), np.float32)
     if coefficients.shape[1] != ends[-1]:
         raise ImportModelError(f"coefficients of {coefficients.shape[1]} support vectors, of {ends[-1]}")

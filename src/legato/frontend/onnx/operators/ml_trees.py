@@ -152,6 +152,8 @@ def _wide(values: Array | None) -> Array:
     """Float32 or float64."""
     if values is None:
         return np.zeros(0, np.float32)
+    if values.dtype.kind in "bcOSU":
+        raise ImportModelError(f"an attribute is a tensor of {values.dtype}, wanted numbers")
     return values.ravel() if values.dtype == np.float64 else values.ravel().astype(np.float32)
 
 
