@@ -213,6 +213,8 @@ def test_compiled_gradients(op: Op, sample: Sample) -> None:
     try_gradients(op, sample, compiled=True)
 
 
+# References by fast transforms: what of their results is NaN, infinite or finite follows from their algorithm.
+TRANSFORMS = {"dft", "rdft", "stft"}
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0)
 
 
@@ -225,7 +227,7 @@ def special(value: Any, rng: np.random.Generator) -> Any:
     return np.where(rng.random(value.shape) < 0.3, rng.choice(SPECIAL, value.shape), value).astype(value.dtype)
 
 
-@pytest.mark.parametrize(("op", "sample"), chosen(8))
+@pytest.mark.parametrize(("op", "sample"), chosen(8, [op for op in OPS if op.name not in TRANSFORMS]))
 def test_no_numbers_and_infinite_ones(op: Op, sample: Sample) -> None:
     rng = np.random.default_rng(7)
     values = arguments(op, sample)

@@ -83,7 +83,7 @@ class Align:
         scale, off = const(self.scale, self.dtype), const(0.5 if self.aligned else 0.0, self.dtype)
         first, last = (cast(self.rois[r, const(k - d)], self.dtype) * scale - off for k in (2, 4))
         size = last - first
-        return first, size if self.aligned else max_(size, const(1.0, self.dtype))
+        return first, size if self.aligned else _at_least_one(size)
 
     def _bin(self, d: int, r: Expr) -> Expr:
         return self._range(d, r)[1] / cast(max_(self.pooled[d], const(1)), self.dtype)
@@ -91,7 +91,7 @@ class Align:
     def _count(self, d: int, r: Expr) -> Expr:
         if self.ratio > 0:
             return const(self.ratio)
-        return max_(min_(cast(te.ceil(self._bin(d, r)), dt.index), const(MOST)), const(0))
+        return _index(te.ceil(self._bin(d, r)), const(MOST))
 
     def _along(self, d: int, r: Expr, k: Expr, body: Callable[[Expr, Line], Stmt]) -> Stmt:
         """Loops over the samples of the k-th bin along a dim: those that are near the image."""
@@ -151,9 +151,9 @@ class Pool:
     def _ends(self, d: int, r: Expr, k: Expr) -> tuple[Expr, Expr]:
         """Where the k-th bin begins along a dim, and how many elements it has."""
         first, last = (self._whole(cast(self.rois[r, const(n - d)], self.dtype)) for n in (2, 4))
-        size = max_(last - first + const(1.0, self.dtype), const(1.0, self.dtype))
+        size = _at_least_one(last - first + const(1.0, self.dtype))
         part = size / cast(max_(self.pooled[d], const(1)), self.dtype)
-        begin, end = (_kept_end(cast(f(cast(n, self.dtype) * part) + first, dt.index), self.extents[d])
+        begin, end = (_index(f(cast(n, self.dtype) * part) + first, self.extents[d])
                       for f, n in ((te.floor, k), (te.ceil, k + 1)))  # fmt: skip
         return begin, max_(end - begin, const(0))
 
@@ -184,8 +184,17 @@ def _kept(i: Expr, extent: Dim) -> Expr:
     return max_(min_(i, extent - 1), const(0))
 
 
-def _kept_end(i: Expr, extent: Dim) -> Expr:
-    return max_(min_(i, extent), const(0))
+def _at_least_one(x: Expr) -> Expr:
+    """1 for a float below it, and for NaN."""
+    one = const(1.0, x.dtype)
+    return select(ge(x, one), x, one)
+
+
+def _index(x: Expr, limit: Dim) -> Expr:
+    """A float as a number from 0 to `limit`, which any is brought to: an infinite one has no number, NaN is 0."""
+    dtype = dt.dtype(x.dtype)
+    zero = const(0.0, dtype)
+    return cast(select(ge(x, zero), min_(x, cast(limit, dtype)), zero), dt.index)
 
 
 # ------------------------------------------------------------------------------- kernels
@@ -204,7 +213,8 @@ class _Bins:
 
     def image(self, r: Expr) -> Expr:
         """The image that a region is of."""
-        return _kept(cast(self.rois[r, 0], dt.index), self.order.extents(self.data.shape)[0])
+        images = self.order.extents(self.data.shape)[0]
+        return _kept(_index(self.rois[r, 0], images), images)
 
     def element(self, x: Tensor, r: Expr, c: Expr, taps: Sequence[Tap]) -> Expr:
         """A weighted sum of elements of an image."""

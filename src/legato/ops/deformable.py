@@ -204,12 +204,11 @@ def _interpolated(x: Array, y: Array, z: Array, partial: bool) -> Array:
     for i, a in ((np.floor(y), 1 - (y - np.floor(y))), (np.floor(y) + 1, y - np.floor(y))):
         for j, b in ((np.floor(z), 1 - (z - np.floor(z))), (np.floor(z) + 1, z - np.floor(z))):
             inside = (i >= 0) & (i < x.shape[2]) & (j >= 0) & (j < x.shape[3])
-            if not partial:
-                inside &= (y >= 0) & (y < x.shape[2]) & (z >= 0) & (z < x.shape[3])
             at = tuple(np.where(inside, v, 0).astype(np.int64)[:, None] for v in (i, j))
             if x.size:
                 found += np.where(inside[:, None], x[(part, channel, *at)], 0) * (a * b)[:, None]
-    return found
+    kept = partial | (y >= 0) & (y < x.shape[2]) & (z >= 0) & (z < x.shape[3])
+    return np.where(kept[:, None], found, 0).astype(x.dtype)
 
 
 _OFFSETS = np.random.default_rng(3).uniform(-1.5, 1.5, (2, 16, 3, 3)).astype(np.float32)

@@ -38,7 +38,7 @@ def _relation(rel: Relation, pairs: Type) -> Type:
 def _coupled(r: Array) -> Array:
     """The probabilities of the classes of one row."""
     count = len(r)
-    others = r * (1 - np.eye(count))
+    others = np.where(np.eye(count, dtype=bool), 0, r)
     q = np.diag((others**2).sum(axis=0)) - others * others.T
     p = np.full(count, 1 / count)
     for _ in range(_ROUNDS):

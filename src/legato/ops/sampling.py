@@ -334,16 +334,23 @@ def _crop_reference(data: Array, boxes: Array, indices: Array, a: CropAndResizeA
     for k, box in enumerate(boxes.astype(dtype)) if x.size else ():
         n = int(np.clip(indices[k] + len(x) if indices[k] < 0 else indices[k], 0, len(x) - 1))
         (y, rows), (z, columns) = (_crop_places(box[d], box[d + 2], x.shape[2 + d], size[d]) for d in range(2))
-        cut = [(np.rint(v), np.rint(v), v * 0) if a.method == "nearest_neighbor" else (np.floor(v), np.ceil(v), v % 1)
-               for v in (y, z)]  # fmt: skip
-        value = sum(
-            x[n][:, i.astype(int)[:, None], j.astype(int)] * (p[:, None] * q)
-            for (i, p) in ((cut[0][0], 1 - cut[0][2]), (cut[0][1], cut[0][2]))
-            for (j, q) in ((cut[1][0], 1 - cut[1][2]), (cut[1][1], cut[1][2]))
-        )
+        if a.method == "nearest_neighbor":
+            value = x[n][:, np.rint(y).astype(int)[:, None], np.rint(z).astype(int)]
+        else:
+            value = sum(
+                x[n][:, i[:, None], j] * (p[:, None] * q)
+                for i, p in _linear_taps(y, x.shape[2])
+                for j, q in _linear_taps(z, x.shape[3])
+            )
         found[k] = np.where(rows[:, None] & columns, value, found[k])
     found = np.moveaxis(found, 1, 3) if a.layout == "NHWC" else found
     return np.ascontiguousarray(converted(found, result_dtype(a.out_dtype, dt.dtype(data.dtype))))
+
+
+def _linear_taps(at: Array, n: int) -> list[tuple[Array, Array]]:
+    """The elements around positions, and their weights."""
+    low = np.floor(at).astype(int)
+    return [(low, 1 - at % 1), (np.minimum(low + 1, n - 1), at % 1)]
 
 
 def _crop_places(first: Array, last: Array, n: int, count: int) -> tuple[Array, Array]:
