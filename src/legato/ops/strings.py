@@ -218,6 +218,32 @@ As integers they are truncated as by cast. An error where a string is something 
 )
 
 
+# ------------------------------------------------------------------ order
+
+
+def _rank_relation(rel: Relation, data: Type) -> Type:
+    return TensorType(_of_strings(rel, data, "data").shape, dt.int64)
+
+
+def _rank_reference(data: Array) -> Array:
+    texts = data.ravel().tolist()
+    places = {text: n for n, text in enumerate(sorted(set(texts)))}
+    return np.array([places[text] for text in texts], np.int64).reshape(data.shape)
+
+
+rank = _op(
+    name="strings.rank",
+    args=("data",),
+    type_rel=_rank_relation,
+    reference=_rank_reference,
+    samples=(
+        Sample((_words(["b", "a", "é"], ["", "B", "a"]),), exact=True),
+        Sample((np.empty((0, 2), object),), exact=True),
+    ),
+    doc="How many of the tensor's different strings come before each, by the codes of their characters.",
+)
+
+
 # ------------------------------------------------------------------ pieces
 
 

@@ -96,6 +96,36 @@ def test_movement(name: str) -> None:
     assert legato.compile(from_onnx(proto)).program.stats["host_operators"] == 0, "nothing looks into strings"
 
 
+@pytest.mark.parametrize("attrs", [{}, {"sorted": 0}, {"axis": 0}, {"axis": 1}])
+def test_unique(attrs: dict[str, Any]) -> None:
+    node = _node("Unique", "x", "y,first,which,count", **attrs)
+    _agrees(_model([node], {"x": WORDS}, node.output), {"x": WORDS})
+
+
+def test_one_hot_of_strings() -> None:
+    feeds = {"i": np.array([[0, -1], [7, 1]], np.int64), "v": np.array(["off", "on"], object)}
+    _agrees(_model([_node("OneHot", "i,d,v")], feeds, weights={"d": np.array(3)}), feeds)
+
+
+@pytest.mark.parametrize(
+    ("node", "feeds", "wanted"),
+    [
+        (_node("Pad", "x,n"), {"x": WORDS, "n": _ints(0, 1, 0, 0)},
+         np.pad(WORDS, ((0, 0), (1, 0)), constant_values="")),
+        (_node("Pad", "x,n,v"), {"x": WORDS, "n": _ints(1, 0, 0, 0), "v": np.array("p", object)},
+         np.pad(WORDS, ((1, 0), (0, 0)), constant_values="p")),
+        (_node("Trilu", "x"), {"x": WORDS}, np.where(np.triu(np.ones(WORDS.shape, bool)), WORDS, "")),
+        (_node("DepthToSpace", "x", blocksize=2), {"x": WORDS.reshape(1, 8, 1, 1)},
+         np.array([["a", ""], ["é", "b"], ["b", "a"], ["a", "long " * 20]], object).reshape(1, 2, 2, 2)),
+    ],
+)  # fmt: skip
+def test_what_onnx_runtime_lacks(node: onnx.NodeProto, feeds: dict[str, Array], wanted: Array) -> None:
+    module = from_onnx(_model([node], feeds))
+    args = [feeds[p.name] for p in module["main"].params]
+    for found in (evaluate(module, args), legato.compile(module)(*args)):
+        np.testing.assert_array_equal(found, wanted)
+
+
 def test_constants_and_initializers() -> None:
     nodes = [
         helper.make_node("Constant", [], ["one"], value_string="é\0x"),

@@ -386,8 +386,9 @@ class Emitter(Builder):
         return replace(self.apply(replace(gv, ty=func.ty), args), op=gv)
 
     def like(self, value: float, x: Expr) -> Constant:
-        """A rank-0 constant of the element type of `x`."""
-        return self.constant(value, self.dtype(x))
+        """A rank-0 constant of the element type of `x`; zero of strings is the empty one."""
+        dtype = self.dtype(x)
+        return self.nothing(dtype) if value == 0 and dtype.is_string else self.constant(value, dtype)
 
     def nothing(self, dtype: DType) -> Constant:
         """A rank-0 constant of zero, or of the empty string."""

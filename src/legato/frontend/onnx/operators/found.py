@@ -46,6 +46,7 @@ def unique(b: Emitter, x: Expr, *, axis: int | None = None, sorted: int = 1) -> 
     parts = b.transpose(x, axes=(at, *(d for d in range(rank) if d != at))) if at else x
     n, *inner = b.dims_of(parts)
     rows = b.reshape(parts, newshape=(n, b.product(inner)), allowzero=True)
+    rows = b.strings.rank(rows) if b.dtype(rows).is_string else rows
     order = _row_order(b, rows, b.arange(start=const(0), stop=n, step=1, dtype=int64))
     first, number, counts = distinct(b, rows, order, bool(sorted))
     return b.take(x, first, axis=at, mode="fast"), first, number, counts
