@@ -95,8 +95,10 @@ from legato.relay.op import (
     reshape_like,
     slice_like,
     std,
+    stft,
     tensor,
     variance,
+    vision,
 )
 from legato.relay.param_dict import load_param_dict, save_param_dict
 from legato.relay.scope_builder import ScopeBuilder
@@ -151,8 +153,8 @@ __all__ = [
     "get", "image", "load_json", "load_param_dict", "logsumexp", "loops", "mean_std", "mean_variance", "module",
     "module_pass", "nn", "op", "param_dict", "parse", "parse_expr", "parser", "pretty_print", "random", "reduce",
     "reshape_like", "save_json", "save_param_dict", "scalar_type", "scope_builder", "slice_like", "std",
-    "structural_equal", "structural_hash", "tensor", "transform", "ty", "type_functor", "var", "variance",
-    "while_loop",
+    "stft", "structural_equal", "structural_hash", "tensor", "transform", "ty", "type_functor", "var", "variance",
+    "vision", "while_loop",
 ]  # fmt: skip
 
 _ON_USE: typing.Final = {

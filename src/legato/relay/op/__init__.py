@@ -16,8 +16,10 @@ from legato.relay.op import (
     op,
     random,
     reduce,
+    signal,
     tensor,
     transform,
+    vision,
 )
 from legato.relay.op.device import device_copy
 from legato.relay.op.like import (
@@ -37,6 +39,7 @@ from legato.relay.op.op import (
     register_mixed_precision_conversion,
 )
 from legato.relay.op.reduce import logsumexp, mean_std, mean_variance, std, variance
+from legato.relay.op.signal import stft
 
 __all__ = [
     "Op",
@@ -63,11 +66,14 @@ __all__ = [
     "register_legalize",
     "register_mixed_precision_conversion",
     "reshape_like",
+    "signal",
     "slice_like",
     "std",
+    "stft",
     "tensor",
     "transform",
     "variance",
+    "vision",
 ]  # fmt: skip
 
 __getattr__, __dir__ = _functions.namespace("", globals())

@@ -111,6 +111,7 @@ RENAMED: Final[Mapping[tuple[str, str], str]] = {
 
 # Operators that give tuples, of a size that does not depend on their attributes.
 RESULTS: Final[Mapping[str, int]] = {
+    "dft": 2,
     "nn.batch_norm": 3,
     "random.dropout": 2,
     "random.multinomial": 2,
@@ -118,4 +119,7 @@ RESULTS: Final[Mapping[str, int]] = {
     "random.threefry_generate": 2,
     "random.threefry_split": 2,
     "random.uniform": 2,
+    "rdft": 2,
+    "vision.multibox_transform_loc": 2,
+    "vision.regular_non_max_suppression": 4,
 }
