@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from legato.base.errors import LegatoError, UnsupportedError
+from legato.base.errors import InternalError, LegatoError, UnsupportedError
 from legato.frontend.onnx import from_onnx
+from tests.frontend.onnx.damage import damage, with_constants
 from tests.frontend.onnx.microsoft import Array, compare, node_model
 from tests.frontend.onnx.peer import legato_outputs, model, value
 
@@ -137,6 +139,22 @@ LAST |= {case[0]: case[:3] for case in FIXED}
 def test_compiled(operator: str) -> None:
     """One case of each operator."""
     compare(*LAST[operator], named=False, half=False, compiled=True)
+
+
+def test_damaged_nodes() -> None:
+    """Whatever is changed, there is no other error than Legato's own."""
+    rng = random.Random(1)
+    for case in [*LAST.values(), *LAST.values(), *(c[:3] for c in FORMULAS)]:
+        proto, feeds = node_model(*case)
+        if rng.random() < 0.5:
+            with_constants(rng, proto, feeds)
+        damage(rng, proto)
+        try:
+            from_onnx(proto)
+        except InternalError:
+            raise
+        except LegatoError:
+            pass
 
 
 @pytest.mark.parametrize("flags", range(16))

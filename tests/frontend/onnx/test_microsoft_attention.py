@@ -83,6 +83,13 @@ def test_attention_by_its_attributes(bias: bool, width: int, attributes: dict[st
     check("Attention", [f32(BATCH, LENGTH, 8), f32(8, width), f32(width) if bias else None, kept], attributes)
 
 
+def test_keys_and_values_of_different_sizes_are_no_result() -> None:
+    inputs, sizes = [f32(BATCH, LENGTH, 8), f32(8, 30)], {"qkv_hidden_sizes": [HIDDEN, HIDDEN, 6]}
+    check("Attention", inputs, sizes, ["y", ""])
+    with pytest.raises(UnsupportedError, match="output"):
+        from_onnx(node_model("Attention", inputs, {**BESIDE, **sizes}, 2)[0])
+
+
 def test_attention_to_a_mask_of_all_pairs() -> None:
     """A mask of rank 4, of the longest sequence, is a triangle of which the rows of the queries are taken."""
     inputs = [f32(BATCH, LENGTH, 8), f32(8, 3 * HIDDEN), f32(3 * HIDDEN), None, f32(2, BATCH, HEADS, PAST, SIZE)]

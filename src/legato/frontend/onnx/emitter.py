@@ -88,6 +88,13 @@ class Emitter(Builder):
         """The dims of `x`."""
         return self.type_of(x).shape
 
+    def dims_of_rank(self, x: Expr, rank: int, what: str) -> tuple[Dim, ...]:
+        """The dims of `x`, which must be `rank` many; ImportModelError, naming `what`, where they are not."""
+        found = self.dims_of(x)
+        if len(found) != rank:
+            raise ImportModelError(f"{what}: {x.ty}, wanted a tensor of rank {rank}")
+        return found
+
     def sizes(self, x: Expr, what: str) -> tuple[int, ...]:
         """The dims of `x`, which must be literals."""
         found = tuple(int(d.value) for d in self.dims_of(x) if isinstance(d, Const))

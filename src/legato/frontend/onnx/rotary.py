@@ -48,8 +48,8 @@ def heads_by_table(b: Emitter, x: Expr, heads: int, cos: Expr, count: int) -> Ex
     """(batch, heads, length, size) of `x`; without a number of heads each is as long as the table turns."""
     if b.rank(x) == 4 or (heads and count):
         return heads_of(b, x, heads)
-    n, length, hidden = b.dims_of(x)
-    width = simplify(b.dims_of(cos)[1] * 2)
+    n, length, hidden = b.dims_of_rank(x, 3, "heads in one dim")
+    width = simplify(b.dims_of_rank(cos, 2, "the table of cosines")[1] * 2)
     own = simplify(hidden // max_(width, const(1)))
     if provably_different(own * width, hidden):
         raise ImportModelError(f"a hidden size of {hidden} in heads of {width} elements, which the tables turn")

@@ -71,7 +71,9 @@ def attention(
     held = _Past(b, old, past_sequence_length if past_present_share_buffer else None, b.dims_of(k)[2])
     form = _Form(num_heads, scale, mask_filter_value, bool(unidirectional))
     y, _ = form.attend(b, q, held.before(k, 0), held.before(v, 1), held.length, mask_index, attention_bias)
-    return (y, b.stack(held.after(k, 0), held.after(v, 1), axis=0)) if b.outputs > 1 else (y,)
+    if b.outputs == 1 or provably_different(b.dims_of(k)[3], b.dims_of(v)[3]):  # one tensor cannot hold both
+        return (y,)
+    return y, b.stack(held.after(k, 0), held.after(v, 1), axis=0)
 
 
 def _projected(b: Emitter, x: Expr, weights: Expr, bias: Expr | None, sizes: Sequence[int]) -> list[Expr]:
@@ -87,6 +89,8 @@ def _projected(b: Emitter, x: Expr, weights: Expr, bias: Expr | None, sizes: Seq
 
 def _parted(b: Emitter, x: Expr, sizes: Sequence[Dim]) -> list[Expr]:
     """Parts of the last dim, of the given sizes, which are all of it."""
+    if not b.rank(x):
+        raise ImportModelError(f"queries, keys and values in {x.ty}")
     total = b.dims_of(x)[-1]
     whole = simplify(sizes[0] + sizes[1] + sizes[2])
     if provably_different(whole, total):
@@ -132,7 +136,7 @@ class _Past:
         self.b, self.old, self.count, self.buffered = b, old, count, length is not None
         self.length: Dim = const(0)
         if old is not None:
-            room = b.dims_of(old[0])[2]
+            room = b.dims_of_rank(old[0], 4, "the past")[2]
             self.length = room if length is None else b.dim(length, "the length of the past")
             b.require(*sides_of_least(simplify(room - self.length), const(0)), "the length of the past")
 
@@ -212,7 +216,7 @@ def _part(b: Emitter, x: Expr, n: int, count: int) -> Expr:
 def _hidden(b: Emitter, x: Expr) -> Dim:
     """Elements of all heads."""
     dims = b.dims_of(x)
-    return simplify(dims[1] * dims[3]) if len(dims) == 4 else dims[2]
+    return simplify(dims[1] * dims[3]) if len(dims) == 4 else b.dims_of_rank(x, 3, "queries, keys or values")[2]
 
 
 def _with_bias(b: Emitter, x: Expr, bias: Expr) -> Expr:
@@ -245,7 +249,7 @@ def decoder_masked_multi_head_attention(
         raise UnsupportedError(_BEAMS, hint=_HINT)
     form = _Form(num_heads, scale, mask_filter_value)
     if key is None:
-        third = simplify(b.dims_of(query)[2] // 3)
+        third = simplify(b.dims_of_rank(query, 3, "queries, keys and values")[2] // 3)
         query, key, value = _parted(b, query, [third] * 3)
     length = past_sequence_length if past_present_share_buffer else None
     past = (past_key, past_value, length)

@@ -141,7 +141,7 @@ def _weights(b: Emitter, scores: Expr, sink: Expr | None, *, smooth: bool) -> Ex
     batch, heads, rows, columns = b.dims_of(scores)
     more: Expr = b.like(0, scores)
     if sink is not None:
-        b.require(b.dims_of(sink)[0], heads, "heads of head_sink")
+        b.require(b.dims_of_rank(sink, 1, "head_sink")[0], heads, "heads of head_sink")
         more = b.expand_dims(b.to(sink, b.dtype(scores)), axis=1, num_newaxis=2)
     more = b.broadcast_to(more, shape=(batch, heads, rows, const(1)))
     return b.columns(b.nn.softmax(b.concatenate(scores, more, axis=3), axis=-1), 0, columns)
@@ -161,9 +161,9 @@ class _Held:
     def bias(self, b: Emitter, x: Expr) -> Expr:
         """What is added to the scores: x [batch or 1, heads or 1, length, tokens] for each of the keys."""
         if self.places is not None:
-            batch, (_, *inner) = b.dims_of(self.places)[0], b.dims_of(x)
+            batch, (_, *inner) = b.dims_of(self.places)[0], b.dims_of_rank(x, 4, "attention_bias")
             return b.take(b.broadcast(x, (batch, *inner)), self.places, axis=3, batch_dims=1)
-        more = simplify(b.dims_of(self.keys)[2] - b.dims_of(x)[3])
+        more = simplify(b.dims_of(self.keys)[2] - b.dims_of_rank(x, 4, "attention_bias")[3])
         if prove_equal(more, const(0)):
             return x
         b.require(*sides_of_least(more, const(0)), "keys beside those that have a bias")
@@ -196,7 +196,7 @@ class _Rows:
         b = self.b
         if past is None:
             return _Held(*new, new, self._seen(self._numbers(self.length), causal, window))
-        room = b.dims_of(past[0])[2]
+        room = b.dims_of_rank(past[0], 4, "past keys")[2]
         extent = simplify(max_(b.dim(total, "the number of tokens"), room))
         place = self._numbers(extent)
         at = b.subtract(place, self.past)
@@ -211,7 +211,7 @@ class _Rows:
         b = self.b
         if past is None or window < 1:
             raise ImportModelError(f"a cache of the last tokens without a past, or of a window of {window}")
-        room = b.dims_of(past[0])[2]
+        room = b.dims_of_rank(past[0], 4, "past keys")[2]
         size = b.extent(room, dt.int64)
         b.require(*sides_of_least(simplify(room - window), const(0)), "places of a cache beside those of a window")
         begins = [self._dropped(count, size, window) for count in (self.past, self.total)]

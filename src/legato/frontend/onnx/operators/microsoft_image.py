@@ -174,8 +174,10 @@ def crop_and_resize(
     if b.rank(x) != 4 or b.rank(boxes) != 2:
         raise ImportModelError(f"boxes {boxes.ty} of images {x.ty}")
     size = b.dims(b.counted(crop_size, const(2), "extents of a crop"), "extents of a crop")
+    if len(size) != 2:
+        raise ImportModelError(f"{len(size)} extents of a crop, wanted two")
     b.require(b.dims_of(boxes)[1], const(4), "numbers of a box")
-    b.require(b.dims_of(boxes)[0], b.dims_of(batch_indices)[0], "boxes")
+    b.require(b.dims_of(boxes)[0], b.dims_of_rank(batch_indices, 1, "images of boxes")[0], "boxes")
     y = b.take(b.wide(x), batch_indices, axis=0)
     inside: Expr | None = None
     for n, extent in enumerate(size):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from legato.arith.simplify import simplify
-from legato.base.errors import UnsupportedError
+from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.causal import causal_conv
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import linear_attention as standard
@@ -79,6 +79,8 @@ def _channels_last(b: Emitter, x: Expr, channels: Sequence[Dim]) -> Expr:
 
 
 def _channels_first(b: Emitter, x: Expr) -> Expr:
+    if b.rank(x) < 3:
+        raise ImportModelError(f"the input is {x.ty}, wanted batch, length and channels")
     n, length, *channels = b.dims_of(x)
     flat = b.reshape(x, newshape=(n, length, simplify(b.product(channels))), allowzero=True)
     return b.transpose(flat, axes=(0, 2, 1))

@@ -72,7 +72,7 @@ def embed_layer_normalization(
     the sum."""
     if words is None or positions is None or gamma is None or beta is None:
         raise ImportModelError("EmbedLayerNormalization lacks its words, its positions, gamma or beta")
-    n, length = b.dims_of(ids)
+    n, length = b.dims_of_rank(ids, 2, "words")
     total = b.wide(b.take(words, ids, axis=0))
     if position_ids is None:
         places = b.arange(start=const(0), stop=length, step=1, dtype=dt.int64)
@@ -143,7 +143,7 @@ def gated_rms_norm(
         raise ImportModelError(f"activation is {activation!r}, wanted silu, swish or sigmoid")
     wide, z = b.wide(x), b.wide(gate)
     *outer, extent = b.dims_of(x)
-    size = b.dims_of(scale)[0]
+    (size,) = b.dims_of_rank(scale, 1, "the scale")
     groups = simplify(extent // size)
     b.require(simplify(groups * size), extent, "groups as long as the scale")
     parts = b.reshape(wide, newshape=(*outer, groups, size), allowzero=True)
@@ -157,6 +157,8 @@ def branchwise_rms_norm(
 ) -> Expr:
     """Of each branch, [branches, size] of the last dims, or `num_branches` in the last one."""
     wide, dims = b.wide(x), b.dims_of(x)
+    if len(dims) < 2 - bool(num_branches):
+        raise ImportModelError(f"branches of {x.ty}")
     if num_branches:
         size = simplify(dims[-1] // num_branches)
         b.require(simplify(size * num_branches), dims[-1], "branches of one size")
@@ -165,6 +167,8 @@ def branchwise_rms_norm(
     y = norm.rms_normalization(b, wide, b.full(b.like(1, wide), shape=(size,)), epsilon=epsilon)
     if scale is not None:
         own = b.to(scale, b.dtype(y))
+        if b.rank(own) not in (1, 2):
+            raise ImportModelError(f"a scale {scale.ty}, wanted one of rank 1 or 2")
         extent = b.dims_of(own)[0]
         if b.rank(own) == 1 and not prove_equal(extent, size):
             if not provably_different(extent, size):

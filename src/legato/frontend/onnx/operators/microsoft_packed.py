@@ -20,7 +20,8 @@ DOMAIN = "com.microsoft"
 def remove_padding(b: Emitter, x: Expr, counts: Expr) -> tuple[Expr, ...]:
     """The tokens of x [batch, length, hidden size], of which each row has some first; where they were; where each row
     begins among them, with their number behind; and the largest number of a row."""
-    n, length, hidden = b.dims_of(x)
+    n, length, hidden = b.dims_of_rank(x, 3, "rows of tokens")
+    b.dims_of_rank(counts, 1, "numbers of tokens")
     places = b.arange(start=const(0), stop=length, step=1, dtype=dt.int64)
     is_padding = b.greater_equal(places, b.expand_dims(b.to(counts, dt.int64), axis=1))
     flat = b.reshape(b.cast(is_padding, dtype=dt.int32), newshape=(simplify(n * length),), allowzero=True)
@@ -36,8 +37,8 @@ def remove_padding(b: Emitter, x: Expr, counts: Expr) -> tuple[Expr, ...]:
 
 def restore_padding(b: Emitter, x: Expr, token_offset: Expr) -> Expr:
     """Tokens [tokens, hidden size] as [batch, length, hidden size]; elsewhere 0."""
-    n, length = b.dims_of(token_offset)
-    tokens, hidden = b.dims_of(x)
+    n, length = b.dims_of_rank(token_offset, 2, "token_offset")
+    tokens, hidden = b.dims_of_rank(x, 2, "tokens")
     whole = b.zeros(shape=(simplify(n * length), hidden), dtype=b.dtype(x))
     where = b.expand_dims(_offsets(b, token_offset, x), axis=0)
     b.require(*sides_of_least(simplify(n * length - tokens), const(0)), "the number of tokens")
@@ -60,7 +61,7 @@ def _packed_again(b: Emitter, y: Expr, token_offset: Expr, x: Expr) -> Expr:
 
 def _lengths(b: Emitter, begins: Expr) -> Expr:
     """How many tokens each row has."""
-    count = b.dims_of(begins)[0]
+    (count,) = b.dims_of_rank(begins, 1, "cumulative_sequence_length")
     ends = b.strided_slice(begins, begin=(1,), end=(count,), strides=(1,), axes=(0,))
     return b.subtract(ends, b.strided_slice(begins, begin=(0,), end=(simplify(count - 1),), strides=(1,), axes=(0,)))
 
@@ -79,7 +80,8 @@ def packed_attention(
     scale: float | None = None,
 ) -> Expr:
     """Attention of tokens, each among those of its row."""
-    batch, lengths = b.dims_of(token_offset)[0], _lengths(b, cumulative_sequence_length)
+    batch, _ = b.dims_of_rank(token_offset, 2, "token_offset")
+    lengths = _lengths(b, cumulative_sequence_length)
     b.require(b.dims_of(lengths)[0], batch, "rows of the batch")
     mask, whole = _as_mask(b, lengths, token_offset), restore_padding(b, x, token_offset)
     y = microsoft_attention.attention(b, whole, weights, bias, mask, None, attention_bias, num_heads=num_heads,
@@ -121,8 +123,10 @@ def packed_multi_head_attention(
         raise ImportModelError(f"queries {query.ty} without keys or values")
     else:
         parts = [query, key, value]
-    b.require(b.dims_of(cumulative_sequence_length)[0], simplify(b.dims_of(token_offset)[0] + 1), "rows of the batch")
-    mask = _as_mask(b, _lengths(b, cumulative_sequence_length), token_offset)
+    batch, _ = b.dims_of_rank(token_offset, 2, "token_offset")
+    lengths = _lengths(b, cumulative_sequence_length)
+    b.require(b.dims_of(lengths)[0], batch, "rows of the batch")
+    mask = _as_mask(b, lengths, token_offset)
     q, k, v = (restore_padding(b, p, token_offset) for p in parts)
     y = microsoft_attention.multi_head_attention(b, q, k, v, bias, mask, attention_bias, num_heads=num_heads,
                                                  mask_filter_value=mask_filter_value, scale=scale)[0]  # fmt: skip

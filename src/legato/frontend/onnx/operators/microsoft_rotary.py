@@ -68,8 +68,8 @@ def m_rotary_embedding(
     if len(mrope_section) != 3 or min(mrope_section) < 0 or mrope_layout not in (0, 1):
         raise ImportModelError(f"mrope_section is {list(mrope_section)} and mrope_layout {mrope_layout}, wanted three "
                                "numbers, and 0 or 1")  # fmt: skip
-    b.require(b.dims_of(position_ids)[0], const(3), "positions of a token")
-    b.require(b.dims_of(cos)[1], const(sum(mrope_section)), "columns of the tables")
+    b.require(b.dims_of_rank(position_ids, 3, "positions")[0], const(3), "positions of a token")
+    b.require(b.dims_of_rank(cos, 2, "the table of cosines")[1], const(sum(mrope_section)), "columns of the tables")
     which = np.repeat(np.arange(3), mrope_section)
     if mrope_layout:
         which = np.zeros(sum(mrope_section), np.int64)
@@ -101,7 +101,9 @@ def relative_position_bias(
     """[1, heads, queries, keys]: rows of the table [buckets, heads] by the distance of a key from a query, of which the
     larger share buckets, as in T5."""
     rows, columns = b.dim(query_length, "queries"), b.dim(key_length, "keys")
-    buckets = b.known(b.dims_of(table)[0], "the number of buckets")
+    buckets = b.known(b.dims_of_rank(table, 2, "buckets")[0], "the number of buckets")
+    if buckets < 2 + 2 * bool(is_bidirectional) or max_distance <= buckets // (4 if is_bidirectional else 2):
+        raise ImportModelError(f"{buckets} buckets of distances up to {max_distance}")
     key = b.arange(start=const(0), stop=columns, step=1, dtype=dt.int64)
     row = b.expand_dims(b.arange(start=const(0), stop=rows, step=1, dtype=dt.int64), axis=1)
     behind = b.subtract(key, row)  # how far a key is behind a query

@@ -33,11 +33,12 @@ def word_conv_embedding(
 ) -> Expr:
     """[words, filters]: the largest of what windows over the characters of a word give, by a product and tanh. Words
     [words, length] have numbers of characters, and 0 behind them; one of none has zeros."""
+    b.dims_of_rank(weight, 4, "the weight")
     weight = b.agreed(weight, (embedding_size, None, conv_window_size, char_embedding_size), "the weight")
     filters, one, size, width = b.dims_of(weight)
     b.require(one, const(1), "channels of words")
-    b.require(width, b.dims_of(characters)[1], "elements of a character")
-    count, length = b.dims_of(words)
+    b.require(width, b.dims_of_rank(characters, 2, "characters")[1], "elements of a character")
+    count, length = b.dims_of_rank(words, 2, "words")
     room = simplify(length - size)
     b.require(*sides_of_least(room, const(0)), "characters of a word beside those of a window")
     positions = simplify(room + 1)
@@ -58,7 +59,8 @@ def n_gram_repeat_block(b: Emitter, ids: Expr, scores: Expr, *, ngram_size: int)
     """Scores of -∞ for what would repeat the last `ngram_size` - 1 ids of a row and the one that came after them."""
     if ngram_size < 1:
         raise ImportModelError(f"ngram_size is {ngram_size}, wanted a positive number")
-    length = b.dims_of(ids)[1]
+    length = b.dims_of_rank(ids, 2, "ids")[1]
+    b.dims_of_rank(scores, 2, "scores")
     before = ngram_size - 1
     count = simplify(length - before)
     b.require(*sides_of_least(count, const(0)), "ids beside those that are compared")
