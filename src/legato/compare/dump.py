@@ -54,11 +54,12 @@ def write_dump(
     def entry(name: str, value: Any) -> dict[str, Any]:
         nonlocal count
         array = np.asarray(value)
+        kind = array.dtype if array.dtype.kind == "V" else dtype(array.dtype)
         count += 1
         file = f"{count:04d}-{_ODD.sub('_', name)[:_LONGEST]}.npy"
         with open(folder / file, "wb") as out:
             np.save(out, _readable(array), allow_pickle=False)
-        return {"name": name, "type": f"{dtype(array.dtype)}{list(array.shape)}", "file": file}
+        return {"name": name, "type": f"{kind}{list(array.shape)}", "file": file}
 
     given = [entry(name, value) for name, value in inputs.items() if isinstance(value, np.ndarray)]
     between = [
