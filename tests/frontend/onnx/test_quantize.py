@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from onnx import helper
 
 import legato
-from legato.base.errors import UnsupportedError
+from legato.base.errors import InternalError, LegatoError, UnsupportedError
 from legato.frontend.onnx import from_onnx
+from tests.frontend.onnx.damage import damage, with_constants
 from tests.frontend.onnx.node_survey import with_names
 from tests.frontend.onnx.peer import Array, legato_outputs, model, ort_outputs, value
 
@@ -313,3 +315,19 @@ def test_of_any_extents(domain: str, operator: str, make: Callable[[Rng], Case])
             continue
         for got, want in zip(found, wanted, strict=True):
             assert_near(operator, got, want, proto.graph.node[0])
+
+
+@pytest.mark.parametrize(("domain", "operator", "make"), ALL, ids=[f"{d or 'onnx'}-{n}" for d, n, _ in ALL])
+def test_damaged_nodes(domain: str, operator: str, make: Callable[[Rng], Case]) -> None:
+    """Whatever is changed, there is no other error than Legato's own."""
+    rng = random.Random(1)
+    for proto, feeds, _ in drawn(domain, make, 12):
+        if rng.random() < 0.5:
+            with_constants(rng, proto, feeds)
+        damage(rng, proto)
+        try:
+            from_onnx(proto)
+        except InternalError:
+            raise
+        except LegatoError:
+            pass
