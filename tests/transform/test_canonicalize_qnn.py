@@ -11,11 +11,13 @@ import pytest
 import legato
 from legato.base.node import post_order
 from legato.infer.builder import Builder
+from legato.infer.infer import infer
 from legato.interp import evaluate, evaluate_op
 from legato.ir.attrs import make_attrs
 from legato.ir.expr import Call, Expr, constant
 from legato.ir.module import Module
 from legato.ir.op import Op, Sample
+from legato.ir.parser import parse
 from legato.ops import table
 from legato.transform.canonicalize_qnn import CanonicalizeQnn
 from legato.transform.expand_calls import ExpandCalls
@@ -95,6 +97,18 @@ def test_halves(rounding: str, compute: str, wanted: list[int]) -> None:
     halves = np.array([-5, -3, -1, 1, 3, 5], np.int32)
     for program in (mod, CanonicalizeQnn()(mod)):
         np.testing.assert_array_equal(evaluate(program, [halves]), wanted)
+
+
+def test_scales_that_no_sum_needs_are_computed_for_their_effects() -> None:
+    text = """#[version = "0.0.5"]
+    def @main(%x: Tensor[(2, 3), int8]) {
+      let %r = ref(1f);
+      let %y = qnn.dense(%x, %x, 0, 0, { ref_write(%r, 5f); 0.5f }, { ref_write(%r, ref_read(%r) * 2f); 0.1f });
+      (%y, ref_read(%r))
+    }"""
+    mod = infer(parse(text, ops=table()))
+    x = np.ones((2, 3), np.int8)
+    assert evaluate(mod, [x])[1] == evaluate(CanonicalizeQnn()(mod), [x])[1] == legato.compile(mod)(x)[1] == 10
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["constants", "parameters"])

@@ -13,9 +13,11 @@ from dataclasses import replace
 
 from legato.base.dataclass import dataclass
 from legato.base.node import transform
+from legato.infer.builder import Builder
 from legato.infer.infer import infer
 from legato.ir.contents import called_operators
-from legato.ir.expr import Call, Expr, Function
+from legato.ir.effects import Effects
+from legato.ir.expr import Call, Constant, Expr, Function, Var
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.transform.expand_calls import expanded
@@ -28,14 +30,19 @@ _DIALECT = "qnn."
 
 @dataclass(frozen=True, slots=True)
 class CanonicalizeQnn(FunctionPass):
-    """Typed module → module without calls of operators of the quantised dialect."""
+    """Typed module → module without calls of operators of the quantised dialect.
+
+    The scale of a convolution, say, is not part of its sums. An operand that does more than to give a value, or may not
+    give one, is computed where it was.
+    """
 
     name = "canonicalize-qnn"
 
     def function(self, func: Function, mod: Module) -> Function:
         if not any(op.name.startswith(_DIALECT) for op in called_operators(func)):
             return func
-        body = transform(func.body, _step)
+        effects = Effects(func, mod)
+        body = transform(func.body, lambda node: _step(node, effects))
         return func if body is func.body else replace(func, body=body)
 
     def __call__(self, mod: Module) -> Module:
@@ -44,6 +51,17 @@ class CanonicalizeQnn(FunctionPass):
         return mod if new is mod else infer(new)
 
 
-def _step(node: Expr) -> Expr | None:
-    is_quantised = isinstance(node, Call) and isinstance(node.op, Op) and node.op.name.startswith(_DIALECT)
-    return expanded(node) if is_quantised else None
+def _step(node: Expr, effects: Effects) -> Expr | None:
+    if not isinstance(node, Call) or not isinstance(node.op, Op) or not node.op.name.startswith(_DIALECT):
+        return None
+    if not any(effects.inside(a) for a in node.args):
+        return expanded(node)
+    b = Builder(span=node.span)
+
+    def body() -> Expr:
+        args = tuple(a if isinstance(a, Var | Constant) else b.let("operand", a) for a in node.args)
+        made = expanded(replace(node, args=args))
+        assert made is not None
+        return made
+
+    return b.body(body)

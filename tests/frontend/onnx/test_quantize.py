@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from onnx import helper
 
 import legato
-from legato.base.errors import UnsupportedError
+from legato.base.errors import InternalError, LegatoError, UnsupportedError
 from legato.frontend.onnx import from_onnx
+from tests.frontend.onnx.damage import damage, with_constants
 from tests.frontend.onnx.node_survey import with_names
 from tests.frontend.onnx.peer import Array, legato_outputs, model, ort_outputs, value
 
@@ -198,6 +200,19 @@ def dynamic_quantize_lstm(rng: Rng) -> Case:
     return "DynamicQuantizeLSTM", [f32(rng, 4, 2, 5), w, r, *rest, *own], attrs
 
 
+def channels_last_conv(rng: Rng) -> Case:
+    x = [integers(rng, "uint8", 2, 6, 5, 3), scale(rng), zero(rng, "uint8")]
+    w = [integers(rng, "int8", 4, 3, 3, 2), scale(rng, 4), np.zeros(4, np.int8)]
+    return "QLinearConv", [*x, *w, np.float32(2.0), zero(rng, "uint8")], {"channels_last": 1, **_window(rng, 2)}
+
+
+def q_linear_where(rng: Rng) -> Case:
+    dtype = some(rng, "int8", "uint8")
+    condition = np.asarray(rng.random((2, 1, 4)) < 0.5)
+    inputs = [condition, *of(rng, dtype, 3, 4), *of(rng, dtype, 2, 3, 1), scale(rng), zero(rng, dtype)]
+    return "QLinearWhere", inputs, {}
+
+
 def q_attention(rng: Rng) -> Case:
     each = some(rng, (), (24,))
     w = [scale(rng, *each), some(rng, None, integers(rng, "int8", 2).clip(1, 4).astype(np.int32))]
@@ -229,6 +244,8 @@ OWN: dict[str, Callable[[Rng], Case]] = {  # ONNX Runtime's own
     "QLinearLeakyRelu": _unary("QLinearLeakyRelu", alpha=0.2),
     "QLinearSoftmax": q_linear_softmax,
     "QAttention": q_attention,
+    "QLinearConv": channels_last_conv,
+    "QLinearWhere": q_linear_where,
     "QGemm": q_gemm,
     "MatMulIntegerToFloat": mat_mul_integer_to_float,
     "DynamicQuantizeMatMul": dynamic_quantize_mat_mul,
@@ -298,3 +315,19 @@ def test_of_any_extents(domain: str, operator: str, make: Callable[[Rng], Case])
             continue
         for got, want in zip(found, wanted, strict=True):
             assert_near(operator, got, want, proto.graph.node[0])
+
+
+@pytest.mark.parametrize(("domain", "operator", "make"), ALL, ids=[f"{d or 'onnx'}-{n}" for d, n, _ in ALL])
+def test_damaged_nodes(domain: str, operator: str, make: Callable[[Rng], Case]) -> None:
+    """Whatever is changed, there is no other error than Legato's own."""
+    rng = random.Random(1)
+    for proto, feeds, _ in drawn(domain, make, 12):
+        if rng.random() < 0.5:
+            with_constants(rng, proto, feeds)
+        damage(rng, proto)
+        try:
+            from_onnx(proto)
+        except InternalError:
+            raise
+        except LegatoError:
+            pass

@@ -93,6 +93,7 @@ def mat_mul_n_bits(
         what = "the order of groups (g_idx)" if weight_prepacked == 0 else "weights packed for one kind of processor"
         raise UnsupportedError(f"MatMulNBits with {what}", hint="quantise the model without it")
     blocks = -(-K // block_size)
+    b.dims_of_rank(packed, 3, "the packed weight")
     packed = b.agreed(packed, (N, blocks, block_size * bits // 8), "the packed weight")
     scales = b.reshape(scales, newshape=(N, blocks))
     w = b.columns(_unpacked(b, packed, bits, (N, blocks * block_size)), 0, K)
