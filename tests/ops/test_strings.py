@@ -7,12 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+import legato
+from legato.arith.expr import fresh
 from legato.base.errors import CompileError, RunError
 from legato.infer.builder import Builder
-from legato.interp import evaluate_op
+from legato.interp import evaluate, evaluate_op
 from legato.ir.attrs import make_attrs
+from legato.ir.expr import Function
+from legato.ir.module import Module
 from legato.ir.op import Op, Sample
 from legato.ops import table
+from legato.te.lower import to_tir
+from legato.te.tensor import placeholder
+from legato.tir.equal import program_key
+from legato.tir.parser import parse_func
 from tests.ops.test_ops import call, fill, leaves
 
 WORDS = np.array(["", "a", "é", "b\0", "long " * 9], object)
@@ -94,3 +102,19 @@ def test_text_that_is_no_number() -> None:
             evaluate_op(op, [np.array([text], object)], make_attrs(op, {"dtype": "int32"}))
     with pytest.raises(RunError, match="more than 64 bits"):
         evaluate_op(op, [np.array(["9" * 30], object)], make_attrs(op, {"dtype": "int32"}))
+
+
+def test_nothing_is_the_empty_string() -> None:
+    """What is taken from no strings is empty; the kernel's text has the number 0 of that."""
+    op, n = table()["take"], fresh("n", 0)
+    b = Builder()
+    x, i = b.var("x", (n,), "string"), b.var("i", (4,), "int64")
+    node = b.call_op(op, [x, i], make_attrs(op, {"axis": 0}))
+    given = [placeholder("x", (n,), "string"), placeholder("i", (4,), "int64")]
+    assert op.compute is not None
+    func = to_tir([op.compute(*given, node.attrs, node.ty)], given, "f")
+    assert "string(0)" in str(func)
+    assert program_key(parse_func(str(func))) == program_key(func)
+    module, places = Module.from_expr(Function((x, i), node)), np.array([0, 1, -1, 5])
+    for found in (evaluate(module, [WORDS[:0], places]), legato.compile(module)(WORDS[:0], places)):
+        assert found.tolist() == [""] * 4

@@ -1,8 +1,8 @@
 """Scalar expressions as text: Python's infix notation with no more parentheses than needed.
 
 `arith.parser` reads it back. A literal of dtype index is a plain number; others carry a suffix (`3i32`, `1.5f`,
-`0.1f64`), handles are written `handle(3)`. min, max, select, conversions (`float32(x)`) and intrinsics are written as
-calls, Loads as `A[i, j]`.
+`0.1f64`), handles are written `handle(3)`, and numbers of strings `string(3)`. min, max, select, conversions
+(`float32(x)`) and intrinsics are written as calls, Loads as `A[i, j]`.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def literal(value: float | bool, dtype: DType) -> str:
     """A literal of `dtype` as text: `3`, `-3i64`, `0.5f`, `inff`, `True`, `handle(3)`, `int4(3f)`."""
     if dtype.is_storage:
         return f"{dtype}({literal(value, dt.float32)})"
-    if dtype == dt.handle:
-        return f"handle({int(value)})"
+    if dtype in (dt.handle, dt.string):
+        return f"{dtype}({int(value)})"
     if dtype.is_bool:
         return str(bool(value))
     if dtype.is_float:

@@ -19,7 +19,7 @@ from legato.tir.stmt import Param
 
 __all__ = ["Head", "Names"]
 
-_DTYPES = {d.name: d for d in (*dt.ALL_DTYPES, dt.index, dt.handle)}
+_DTYPES = {d.name: d for d in (*dt.BY_NAME.values(), dt.index, dt.handle)}
 _PLACES = {p.value: p for p in Place}
 
 

@@ -63,8 +63,8 @@ def one_hot(b: Emitter, indices: Expr, depth: Expr, values: Expr, *, axis: int =
     zero = b.like(0, places)
     wrapped = b.where(b.less(places, zero), b.add(places, b.extent(extent, b.dtype(places))), places)
     if b.dtype(values).is_string:
-        on, off = b.constant(1, dt.int64), b.constant(0, dt.int64)
-        which = b.one_hot(wrapped, on, off, depth=extent, axis=b.axis(axis, b.rank(indices) + 1), dtype=dt.int64)
+        one, zero = b.constant(1, dt.int64), b.constant(0, dt.int64)
+        which = b.one_hot(wrapped, one, zero, depth=extent, axis=b.axis(axis, b.rank(indices) + 1), dtype=dt.int64)
         return b.take(values, which, axis=0)
     off, on = (b.take(values, b.constant(n, "int64"), axis=0) for n in (0, 1))
     return b.one_hot(wrapped, on, off, depth=extent, axis=b.axis(axis, b.rank(indices) + 1), dtype=b.dtype(values))
