@@ -1,7 +1,7 @@
 """Trees as the operators of `ai.onnx.ml` state them, laid out as `ml.tree_ensemble` walks them.
 
-The operators have lists of nodes in any order that name their children. Here a node's child for the rows for which its
-rule does not hold stands behind it, so rules that are the opposite of another change their children. A file may state
+The operators have lists of nodes in any order. Here a node's child for the rows for which its rule does not hold stands
+behind it, where the cache has it; rules that are the opposite of another change their children. A file may state
 anything: children that there are not, circles, nodes of two parents are refused.
 """
 
@@ -75,7 +75,7 @@ def forest(nodes: Nodes, roots: Sequence[int]) -> Forest:
     laid = _Layout(nodes)
     depths = np.array([laid.tree(root) for root in roots], np.int32)
     groups = np.pad(depths, (0, -len(depths) % LANES)).reshape(-1, LANES)
-    table = np.array(laid.rows, np.int64).reshape(-1, 2)
+    table = np.array(laid.rows, np.int64).reshape(-1, 3)
     rules = np.unique(table[table[:, 0] >= 0, 0] % RULES)
     return Forest(
         nodes=table.astype(np.int32),
@@ -111,13 +111,14 @@ class _Layout:
     def tree(self, root: int) -> int:
         """Lays out a tree; the most steps from its root to a leaf."""
         self.roots.append(len(self.rows))
-        most, stack = 0, [(root, list[int](), 0)]  # a child, the rows whose `next` it is, and the steps to it
+        most, stack = 0, [(root, list[int](), 0)]  # a child, the rows that go on there ahead, and the steps to it
         while stack:
             child, parents, depth = stack.pop()
             for parent in parents:
-                self.rows[parent][1] = len(self.rows)
+                self.rows[parent][2] = len(self.rows)
             if child < 0:
-                self._put(child, len(self.rows), 0)
+                self._put(child, 0)
+                self.rows[-1][1:] = [len(self.rows) - 1] * 2
                 most = max(most, depth)
             else:
                 behind, ahead, rows = self._node(child)
@@ -126,8 +127,8 @@ class _Layout:
                 stack.append((behind, [], depth + len(rows)))
         return most
 
-    def _put(self, code: int, ahead: int, threshold: Any) -> int:
-        self.rows.append([code, ahead])
+    def _put(self, code: int, threshold: Any) -> int:
+        self.rows.append([code, len(self.rows) + 1, 0])
         self.thresholds.append(threshold)
         return len(self.rows) - 1
 
@@ -143,5 +144,5 @@ class _Layout:
             absent = mode != _NEQ and not absent  # NaN is not equal to anything
         code = self.of.features[i] * RULES + _RULE[mode]
         values = self.of.members.get(i, ()) if mode == _MEMBER else (self.of.thresholds[i],)
-        rows = [self._put(code + MISSING * (absent and not n), 0, value) for n, value in enumerate(values)]
+        rows = [self._put(code + MISSING * (absent and not n), value) for n, value in enumerate(values)]
         return behind, ahead, rows
