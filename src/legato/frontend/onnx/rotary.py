@@ -19,7 +19,7 @@ __all__ = ["angles_at", "heads_by_table", "places_from", "turned"]
 def turned(b: Emitter, x: Expr, cos: Expr, sin: Expr, *, interleaved: bool, count: int = 0) -> Expr:
     """x [batch, heads, length, size] by tables [batch or 1, length, half of what is turned]: the first `count` elements
     of each head, 0 for all. Pairs are neighbours if `interleaved`, else an element of each half."""
-    cos, sin = (b.expand_dims(table, axis=1, num_newaxis=1) for table in (cos, sin))
+    cos, sin = (b.expand_dims(b.wide(table), axis=1, num_newaxis=1) for table in (cos, sin))
     size = b.dims_of(x)[3]
     whole: Dim = const(count) if count else size
     half = simplify(whole // 2)
@@ -29,13 +29,14 @@ def turned(b: Emitter, x: Expr, cos: Expr, sin: Expr, *, interleaved: bool, coun
     b.require(*sides_of_least(size, whole), "elements of a head that are turned")
     part, rest = b.columns(x, 0, whole), b.columns(x, whole, size)
     bounds = ((0, whole, 2), (1, whole, 2)) if interleaved else ((0, half, 1), (half, whole, 1))
-    first, second = (b.columns(part, *bound) for bound in bounds)
+    first, second = (b.wide(b.columns(part, *bound)) for bound in bounds)
     real = b.subtract(b.multiply(cos, first), b.multiply(sin, second))
     imaginary = b.add(b.multiply(sin, first), b.multiply(cos, second))
     if interleaved:
-        part = b.reshape(b.stack(real, imaginary, axis=4), newshape=b.dims_of(part), allowzero=True)
+        found = b.reshape(b.stack(real, imaginary, axis=4), newshape=b.dims_of(part), allowzero=True)
     else:
-        part = b.concatenate(real, imaginary, axis=3)
+        found = b.concatenate(real, imaginary, axis=3)
+    part = b.to(found, b.dtype(x))
     return part if prove_equal(whole, size) else b.concatenate(part, rest, axis=3)
 
 

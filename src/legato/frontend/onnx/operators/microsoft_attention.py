@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from legato.arith.expr import const
+from legato.arith.expr import Const, const
 from legato.arith.prove import provably_different
 from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
@@ -95,6 +95,8 @@ def _parted(b: Emitter, x: Expr, sizes: Sequence[Dim]) -> list[Expr]:
     whole = simplify(sizes[0] + sizes[1] + sizes[2])
     if provably_different(whole, total):
         raise ImportModelError(f"queries, keys and values of {', '.join(map(str, sizes))} elements: {total} are given")
+    if isinstance(whole, Const):
+        x = b.agreed(x, (*[None] * (b.rank(x) - 1), int(whole.value)), "queries, keys and values")
     b.require(whole, total, "the elements of queries, keys and values")
     first, second = sizes[0], simplify(sizes[0] + sizes[1])
     return [b.columns(x, 0, first), b.columns(x, first, second), b.columns(x, second, total)]

@@ -34,9 +34,11 @@ def fused_conv(
     pads: tuple[int, ...] = (),
     strides: tuple[int, ...] = (),
 ) -> Expr:
-    y = nn.conv(b, x, weight, bias, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape,
-                pads=pads, strides=strides)  # fmt: skip
-    return activated(b, y if added is None else b.add(y, added), activation, activation_params)
+    wide = [None if v is None else b.wide(v) for v in (bias, added)]
+    y = nn.conv(b, b.wide(x), b.wide(weight), wide[0], auto_pad=auto_pad, dilations=dilations, group=group,
+                kernel_shape=kernel_shape, pads=pads, strides=strides)  # fmt: skip
+    y = y if wide[1] is None else b.add(y, wide[1])
+    return b.to(activated(b, y, activation, activation_params), b.dtype(x))
 
 
 def _channels_first(b: Emitter, x: Expr) -> Expr:
@@ -89,13 +91,14 @@ def nhwc_fused_conv(
     strides: tuple[int, ...] = (),
 ) -> Expr:
     """A convolution of channels last, by a weight of channels first."""
+    first = None if added is None else _channels_first(b, added)
 
     def convolved(x: Expr) -> Expr:
-        return nn.conv(b, x, weight, bias, auto_pad=auto_pad, dilations=dilations, group=group,
-                       kernel_shape=kernel_shape, pads=pads, strides=strides)  # fmt: skip
+        return fused_conv(b, x, weight, bias, first, activation=activation, activation_params=activation_params,
+                          auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads,
+                          strides=strides)  # fmt: skip
 
-    y = _in_channels_first(b, x, convolved)
-    return activated(b, y if added is None else b.add(y, added), activation, activation_params)
+    return _in_channels_first(b, x, convolved)
 
 
 def nhwc_max_pool(

@@ -66,10 +66,10 @@ def fused_mat_mul_activation(
     transBatchA: int = 0,
     transBatchB: int = 0,
 ) -> Expr:
-    z = fused_mat_mul(b, x, y, alpha=alpha, transA=transA, transB=transB, transBatchA=transBatchA,
+    z = fused_mat_mul(b, b.wide(x), b.wide(y), alpha=alpha, transA=transA, transB=transB, transBatchA=transBatchA,
                       transBatchB=transBatchB)  # fmt: skip
     given = (activation_alpha, activation_beta, activation_gamma)
-    return activated(b, z, activation, [p for p in given if p is not None], axis=activation_axis)
+    return b.to(activated(b, z, activation, [p for p in given if p is not None], axis=activation_axis), b.dtype(x))
 
 
 def fused_gemm(
@@ -87,9 +87,10 @@ def fused_gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Expr:
-    z = nn.gemm(b, x, y, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    wide = None if c is None else b.wide(c)
+    z = nn.gemm(b, b.wide(x), b.wide(y), wide, alpha=alpha, beta=beta, transA=transA, transB=transB)
     given = (activation_alpha, activation_beta, activation_gamma)
-    return activated(b, z, activation, [p for p in given if p is not None])
+    return b.to(activated(b, z, activation, [p for p in given if p is not None]), b.dtype(x))
 
 
 def gemm_fast_gelu(b: Emitter, x: Expr, y: Expr, bias: Expr | None = None) -> Expr:
