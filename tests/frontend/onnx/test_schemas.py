@@ -1,4 +1,4 @@
-"""Operators of ONNX and its optimisers, at each operator set that changed one: converters take what schemas have."""
+"""Operators of all of ONNX's domains, at each operator set that changed one: converters take what schemas have."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ ABSENT = {
 }
 # Attributes that a converter does not know, or that it must have though the schema has no default, or another one.
 ATTRIBUTES = {
-    ("Constant", "value_string"): "strings",
-    ("Constant", "value_strings"): "strings",
     ("RegexFullMatch", "pattern"): "the standard says nothing of a node without a pattern",
+    ("CategoryMapper", "cats_int64s"): "there is nothing to map without",
+    ("CategoryMapper", "cats_strings"): "there is nothing to map without",
+    ("LabelEncoder", "classes_strings"): "there is nothing to map without, in version 1",
+    ("SVMClassifier", "coefficients"): "there is no machine without",
+    ("SVMClassifier", "rho"): "there is no machine without",
     ("LpPool", "kernel_shape"): "operator set 1 says nothing of windows without extents",
     ("GridSample", "mode"): "bilinear and bicubic are called linear and cubic since operator set 20",
     ("RNN", "activations"): "as many as there are directions",
     ("Reshape", "shape"): "operator set 1 says nothing of a reshape without a shape",
 }
-DOMAINS = ("", "ai.onnx.preview.training")
+DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 SCHEMAS = sorted(
     (s for s in defs.get_all_schemas_with_history() if s.domain in DOMAINS and ("", s.name) not in CONTROL),
     key=lambda s: (s.name, s.since_version),
