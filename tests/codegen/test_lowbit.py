@@ -17,6 +17,7 @@ from legato.ops._dtypes import convert
 from legato.te.math import reinterpret
 from legato.tir import interp
 from legato.tir.expr import cast
+from legato.tir.parser import parse_func
 from legato.tir.stmt import Func, block
 from tests.codegen.programs import at, buffer, index, loop, put
 from tests.codegen.running import build, check
@@ -155,3 +156,11 @@ def test_bits_of_what_is_computed() -> None:
     outs = [np.zeros(len(given), np.bool_) for _ in range(2)]
     check(conversion(dt.uint8, dt.bool_, len(given), lambda e: reinterpret(e, dt.bool_)), [given, *outs])
     np.testing.assert_array_equal(outs[0], given != 0)
+
+
+def test_text() -> None:
+    """Kernels that convert come back from their text; literals are those of float32, cast."""
+    for source, target in ((dt.float32, STORAGE_DTYPES[0]), (STORAGE_DTYPES[-1], dt.int8)):
+        for func in (conversion(source, target, LANES), bits_kernel(dt.uint8, STORAGE_DTYPES[0], patterns(dt.uint8))):
+            assert str(parse_func(str(func))) == str(func)
+    assert str(const(1.5, STORAGE_DTYPES[0])) == "float8_e4m3fn(1.5f)"

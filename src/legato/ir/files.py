@@ -141,10 +141,15 @@ def tensors_of(data: bytes, source: str | Path) -> dict[str, Array]:
     return {name: _array(source, name, tensor) for name, tensor in found}
 
 
-_NAMES = {"BF16": dt.bfloat16, "BOOL": dt.bool_} | {
-    f"{d.kind[0].upper()}{d.bits}": d for d in dt.ALL_DTYPES if d.kind in ("int", "uint", "float")
-} | {"F8_E4M3": dt.BY_NAME["float8_e4m3fn"], "F8_E5M2": dt.BY_NAME["float8_e5m2"],
-     "F8_E8M0": dt.BY_NAME["float8_e8m0fnu"]}  # fmt: skip
+_NAMES = {f"{d.kind[0].upper()}{d.bits}": d for d in dt.ALL_DTYPES if d.kind in ("int", "uint", "float")} | {
+    "BF16": dt.bfloat16,
+    "BOOL": dt.bool_,
+    "F8_E4M3": dt.BY_NAME["float8_e4m3fn"],
+    "F8_E4M3FNUZ": dt.BY_NAME["float8_e4m3fnuz"],
+    "F8_E5M2": dt.BY_NAME["float8_e5m2"],
+    "F8_E5M2FNUZ": dt.BY_NAME["float8_e5m2fnuz"],
+    "F8_E8M0": dt.BY_NAME["float8_e8m0fnu"],
+}
 
 
 def _array(source: str | Path, name: str, tensor: Mapping[str, Any]) -> Array:

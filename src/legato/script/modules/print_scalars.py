@@ -76,6 +76,8 @@ def _text(e: Expr, texts: dict[Expr, Text], names: Callable[[Any], str]) -> Text
             return f"T.if_then_else({_list((cond, a, b), texts)})", _ATOM
         case Load(buffer=buffer, indices=indices):
             return f"{names(buffer)}[{_list(indices, texts) or '()'}]", _ATOM
+        case Cast(a=a, dtype=dtype) if dtype.is_storage:
+            return f'T.Cast("{dtype}", {_list((a,), texts)})', _ATOM
         case Cast(a=a, dtype=dtype):
             return f"T.{'boolean' if dtype.is_bool else dtype.name}({_list((a,), texts)})", _ATOM
         case Call(name=name, args=args):
@@ -151,6 +153,8 @@ def literal(value: float | bool, dtype: DType) -> str:
         return f"T.boolean({bool(value)})"
     if dtype == dt.handle:
         return f"T.reference({int(value)})"
+    if dtype.is_storage:
+        return f'T.Cast("{dtype}", {literal(value, dt.float32)})'
     return f"T.{dtype.name}({float_text(float(value)) if dtype.is_float else int(value)})"
 
 
