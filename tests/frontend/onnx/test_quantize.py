@@ -289,7 +289,7 @@ def assert_near(operator: str, got: Array, want: Array, what: object) -> None:
 
 @pytest.mark.parametrize(("domain", "operator", "make"), ALL, ids=[f"{d or 'onnx'}-{n}" for d, n, _ in ALL])
 def test_within_a_step_of_onnxruntime(domain: str, operator: str, make: Callable[[Rng], Case]) -> None:
-    for proto, feeds, wanted in drawn(domain, make, 12):
+    for proto, feeds, wanted in drawn(domain, make, 8):
         for got, want in zip(legato_outputs(proto, feeds), wanted, strict=True):
             assert_near(operator, got, want, proto.graph.node[0])
 
@@ -321,7 +321,7 @@ def test_of_any_extents(domain: str, operator: str, make: Callable[[Rng], Case])
 def test_damaged_nodes(domain: str, operator: str, make: Callable[[Rng], Case]) -> None:
     """Whatever is changed, there is no other error than Legato's own."""
     rng = random.Random(1)
-    for proto, feeds, _ in drawn(domain, make, 12):
+    for proto, feeds, _ in drawn(domain, make, 6):
         if rng.random() < 0.5:
             with_constants(rng, proto, feeds)
         damage(rng, proto)
