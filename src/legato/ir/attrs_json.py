@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from typing import Any
 
 from legato.arith.expr import Const, Expr
@@ -37,8 +38,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
+@lru_cache(maxsize=128)
 def attrs_from_json(op: Op, text: str) -> Any:
-    """The attribute record of `op` that `attrs_to_json` wrote."""
+    """The attribute record of `op` that `attrs_to_json` wrote: the same one for the same text, of the last ones."""
     data = json.loads(text)
     return None if op.attrs is None else make_attrs(op, {name: _tuples(value) for name, value in data.items()})
 

@@ -31,7 +31,7 @@ from legato.ops._tensors import Array, require_choice
 if TYPE_CHECKING:
     from legato.infer.builder import Builder
 
-__all__ = ["CaseAttrs", "FullMatchAttrs", "NormalizeAttrs", "ParseAttrs", "PiecesAttrs"]
+__all__ = ["CaseAttrs", "FullMatchAttrs", "NormalizeAttrs", "ParseAttrs", "PiecesAttrs", "PlaceAttrs"]
 
 CASES: Final = ("none", "lower", "upper")
 _NUMBER: Final = re.compile(
@@ -241,6 +241,55 @@ rank = _op(
         Sample((np.empty((0, 2), object),), exact=True),
     ),
     doc="How many of the tensor's different strings come before each, by the codes of their characters.",
+)
+
+
+# ------------------------------------------------------------------ tables
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceAttrs(Attrs):
+    """The words of a table, each once."""
+
+    words: tuple[str, ...]
+
+
+_TABLES: Final[dict[int, tuple[PlaceAttrs, dict[str, int]]]] = {}  # by the identity of the record, which is kept
+_MOST_TABLES: Final = 16
+
+
+def _table(a: PlaceAttrs) -> dict[str, int]:
+    """The places of words, counted from 1. Records of a program are the same ones in all calls."""
+    found = _TABLES.get(id(a))
+    if found is None or found[0] is not a:
+        if len(_TABLES) >= _MOST_TABLES:
+            _TABLES.clear()
+        found = _TABLES[id(a)] = a, {word: n for n, word in enumerate(a.words, 1)}
+    return found[1]
+
+
+def _place_relation(rel: Relation, data: Type, a: PlaceAttrs) -> Type:
+    if len(set(a.words)) != len(a.words):
+        raise rel.fail("the table has a word twice")
+    return TensorType(_of_strings(rel, data, "data").shape, dt.int64)
+
+
+def _place_reference(data: Array, a: PlaceAttrs) -> Array:
+    known = _table(a)
+    return _mapped(lambda text: known.get(text, 0), data, dt.int64)
+
+
+place = _op(
+    name="strings.place",
+    args=("data",),
+    attrs=PlaceAttrs,
+    type_rel=_place_relation,
+    reference=_place_reference,
+    samples=(
+        Sample((_words(["b", "a"], ["", "c"]),), {"words": ("a", "", "b")}, exact=True),
+        Sample((np.empty((0, 2), object),), {"words": ()}, exact=True),
+    ),
+    doc="Which word of a table each string is, counted from 1; 0 where it is none: what is fast for large tables.",
 )
 
 

@@ -236,6 +236,19 @@ def test_label_encoder(attrs: dict[str, Any], x: Array) -> None:
     _agrees(_model([_node("LabelEncoder", "x", **attrs)], {"x": x}), {"x": x})
 
 
+@pytest.mark.parametrize("dtype", ["int64", "float32", "object"])
+def test_large_tables(dtype: str) -> None:
+    """Numbers are sorted, and words found in Python: the answers are those of small tables."""
+    rng = np.random.default_rng(0)
+    keys = rng.permutation(60_000)[: 200 if dtype != "object" else 5000]
+    kind = {"int64": "int64s", "float32": "floats", "object": "strings"}[dtype]
+    given = [f"w{k}" for k in keys] if dtype == "object" else (keys / 2 - 100 if dtype == "float32" else keys).tolist()
+    node = _node("LabelEncoder", "x", **{f"keys_{kind}": given, "values_int64s": keys.tolist()})
+    extra = ["", "w", "w-1"] if dtype == "object" else [-(2**31), 2**31, float("nan") if dtype == "float32" else 0]
+    x = np.array([*given[::3], *extra, *given[-5:]], dtype)[None]
+    _agrees(_model([node], {"x": x}), {"x": x})
+
+
 def test_label_encoder_of_tensors() -> None:
     def tensor(values: Array) -> onnx.TensorProto:
         return numpy_helper.from_array(values, "t")
