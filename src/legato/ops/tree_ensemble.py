@@ -57,11 +57,12 @@ LANES = 8  # walks side by side, and rows that go down the same trees while thes
 @dataclass(frozen=True, slots=True)
 class TreeEnsembleAttrs(Attrs):
     """`n_targets`: columns of the result; `aggregate`: SUM, AVERAGE (the sum divided by the number of trees), MIN, MAX;
-    `rule`: that of all nodes, -1: each node has its own."""
+    `rule`: that of all nodes, NaN apart; `missing`: 1 or 0: it holds of NaN, or not; -1: each node has its own."""
 
     n_targets: int = 1
     aggregate: str = "SUM"
     rule: int = EACH
+    missing: int = EACH
 
 
 def _is_wide(d: dt.DType) -> bool:
@@ -78,8 +79,8 @@ def _relation(
     require_choice(rel, "aggregate", a.aggregate, AGGREGATES)
     if a.n_targets < 1:
         raise rel.fail(f"n_targets is {a.n_targets}, wanted 1 or more")
-    if a.rule != EACH and not (0 <= a.rule < RULES and a.rule % MISSING <= EQUAL):
-        raise rel.fail(f"rule is {a.rule}, wanted {EACH}, or 0, 1, 2 (+ {MISSING})")
+    if not (EACH <= a.rule <= EQUAL and EACH <= a.missing <= 1):
+        raise rel.fail(f"rule is {a.rule} and missing {a.missing}, wanted up to {EQUAL} and up to 1, or {EACH}")
     ty = tensor(rel, data, "data")
     require_rank(rel, ty, 2, what="data")
     node = tensor(rel, nodes, "nodes")
@@ -114,14 +115,15 @@ _is_int32.__name__ = "int32"
 # ------------------------------------------------------------------------------- NumPy
 
 
-def _next(x: Array, at: Array, nodes: Array, thresholds: Array, rule: int) -> Array:
+def _next(x: Array, at: Array, nodes: Array, thresholds: Array, a: TreeEnsembleAttrs) -> Array:
     """Where each row of `x` goes on from the node that it is at."""
     code = nodes[at, 0]
-    rules = code % RULES if rule == EACH else np.full_like(code, rule)
+    how = code % MISSING if a.rule == EACH else np.full_like(code, a.rule)
+    absent = code % RULES >= MISSING if a.missing == EACH else np.full(code.shape, bool(a.missing))
     value = x[np.arange(len(x)), np.clip(code // RULES, 0, x.shape[1] - 1)]
-    t, how = thresholds[at], rules % MISSING
+    t = thresholds[at]
     holds = np.where(how == LESS, value < t, np.where(how == EQUAL, value == t, value <= t))
-    holds |= (rules >= MISSING) & np.isnan(value)
+    holds |= absent & np.isnan(value)
     found: Array = nodes[at, 1 + holds]
     return np.clip(found, 0, len(nodes) - 1)
 
@@ -135,7 +137,7 @@ def _reference(
     for t, root in enumerate(roots):
         at = np.full(len(x), np.clip(root, 0, len(nodes) - 1), np.int32)
         for _ in range(min(max(int(depths[t // LANES]), 0), len(nodes) - 1)):
-            at = _next(x, at, nodes, thresholds, a.rule)
+            at = _next(x, at, nodes, thresholds, a)
         for row in np.flatnonzero(nodes[at, 0] < 0):
             leaf = np.clip(-1 - nodes[at[row], 0], 0, len(begins) - 2)
             first, end = (int(np.clip(begins[leaf + n], 0, len(weights))) for n in (0, 1))
@@ -221,17 +223,23 @@ class _Walk:
         return self.nodes[here, cast(holds, dt.index) + 1]
 
     def _holds(self, value: Expr, threshold: Expr, code: Expr) -> Expr:
-        tests = {LESS_OR_EQUAL: le(value, threshold), LESS: lt(value, threshold), EQUAL: eq(value, threshold)}
+        test = self._test(value, threshold, code)
+        if not self.a.missing:
+            return test
         absent = call("isnan", value)
+        if self.a.missing == EACH:
+            rule = floormod(code, const(RULES, dt.int32))
+            absent = land(absent, ge(rule, const(MISSING, dt.int32)))
+        return lor(test, absent)
+
+    def _test(self, value: Expr, threshold: Expr, code: Expr) -> Expr:
+        tests = {LESS_OR_EQUAL: le(value, threshold), LESS: lt(value, threshold), EQUAL: eq(value, threshold)}
         if self.a.rule != EACH:
-            test = tests[self.a.rule % MISSING]
-            return lor(test, absent) if self.a.rule >= MISSING else test
-        rule = floormod(code, const(RULES, dt.int32))
-        how = floormod(rule, const(MISSING, dt.int32))
-        test = tests[LESS_OR_EQUAL]
+            return tests[self.a.rule]
+        how, test = floormod(code, const(MISSING, dt.int32)), tests[LESS_OR_EQUAL]
         for which in (LESS, EQUAL):
             test = select(eq(how, const(which, dt.int32)), tests[which], test)
-        return lor(test, land(ge(rule, const(MISSING, dt.int32)), absent))
+        return test
 
     def _up(self, lane: Expr, row: Expr, out: Tensor, seen: Tensor | None) -> Stmt:
         """Adds what the leaf says where the walk of a lane ended."""
@@ -321,7 +329,8 @@ tree_ensemble = Op(
         *(_sample(2, aggregate=how) for how in AGGREGATES),
         _sample(1),
         _sample(2, rule=LESS_OR_EQUAL),
-        _sample(2, rule=LESS + MISSING),
+        _sample(2, rule=LESS, missing=1),
+        _sample(2, missing=0),
         _sample(2 * LANES + 1, "float64"),
         Sample(
             (_ROWS, _WILD, _THRESHOLDS[:4], np.array([0, 1, -3, 9], np.int32), np.array([7], np.int32),

@@ -51,13 +51,14 @@ class Leaves:
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """The operands of `ml.tree_ensemble` behind the data, its rule, and how many features it reads."""
+    """The operands of `ml.tree_ensemble` behind the data, its attributes of rules, and how many features it reads."""
 
     nodes: Array
     thresholds: Array
     roots: Array
     depths: Array
     rule: int
+    missing: int
     features: int
 
 
@@ -76,15 +77,22 @@ def forest(nodes: Nodes, roots: Sequence[int]) -> Forest:
     depths = np.array([laid.tree(root) for root in roots], np.int32)
     groups = np.pad(depths, (0, -len(depths) % LANES)).reshape(-1, LANES)
     table = np.array(laid.rows, np.int64).reshape(-1, 3)
-    rules = np.unique(table[table[:, 0] >= 0, 0] % RULES)
+    rules = table[table[:, 0] >= 0, 0] % RULES
     return Forest(
         nodes=table.astype(np.int32),
         thresholds=np.array(laid.thresholds, nodes.thresholds.dtype),
         roots=np.array(laid.roots, np.int32),
         depths=groups.max(axis=1),
-        rule=int(rules[0]) if len(rules) == 1 else EACH,
+        rule=_shared(rules % MISSING),
+        missing=_shared(rules // MISSING),
         features=max(nodes.features, default=-1) + 1,
     )
+
+
+def _shared(values: Array) -> int:
+    """The one value that all nodes have, or that each has its own."""
+    found = np.unique(values)
+    return int(found[0]) if len(found) == 1 else EACH
 
 
 def _check(nodes: Nodes, roots: Sequence[int]) -> None:

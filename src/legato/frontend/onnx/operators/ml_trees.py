@@ -167,9 +167,8 @@ def _walked(b: Emitter, x: Expr, trees: Forest, leaves: Leaves, targets: int, ag
     dtype = b.dtype(data).numpy
     operands = (trees.nodes, trees.thresholds.astype(dtype), trees.roots, trees.depths, leaves.begins, leaves.targets,
                 leaves.weights.astype(dtype))  # fmt: skip
-    return b.ml.tree_ensemble(
-        data, *(b.constant(v) for v in operands), n_targets=targets, aggregate=aggregate, rule=trees.rule
-    )
+    attributes = {"n_targets": targets, "aggregate": aggregate, "rule": trees.rule, "missing": trees.missing}
+    return b.ml.tree_ensemble(data, *(b.constant(v) for v in operands), **attributes)
 
 
 def _based(b: Emitter, said: Expr, base: Array, targets: int) -> Expr:
