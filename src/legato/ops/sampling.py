@@ -305,7 +305,8 @@ def _crop_expand(b: Builder, data: Expr, boxes: Expr, indices: Expr, a: CropAndR
         there = line.holds(at)
         inside = there if inside is None else b.logical_and(inside, there)
         is_near = a.method == "nearest_neighbor"
-        taps.append(line.taps(b.round(at) if is_near else at, "nearest" if is_near else "linear"))
+        nearest = b.floor(b.add(at, line.number(0.5)))
+        taps.append(line.taps(nearest if is_near else at, "nearest" if is_near else "linear"))
     assert inside is not None  # there are two dims
     found = b.where(
         b.expand_dims(inside, axis=1), Image(b, x, lines).sum_of(taps), b.constant(a.extrapolation_value, dtype)
@@ -335,7 +336,8 @@ def _crop_reference(data: Array, boxes: Array, indices: Array, a: CropAndResizeA
         n = int(np.clip(indices[k] + len(x) if indices[k] < 0 else indices[k], 0, len(x) - 1))
         (y, rows), (z, columns) = (_crop_places(box[d], box[d + 2], x.shape[2 + d], size[d]) for d in range(2))
         if a.method == "nearest_neighbor":
-            value = x[n][:, np.rint(y).astype(int)[:, None], np.rint(z).astype(int)]
+            i, j = (np.floor(v + v.dtype.type(0.5)).astype(int) for v in (y, z))
+            value = x[n][:, i[:, None], j]
         else:
             value = sum(
                 x[n][:, i[:, None], j] * (p[:, None] * q)
@@ -382,5 +384,5 @@ crop_and_resize = Op(
     doc="""Boxes (top, left, bottom, right), from 0 to 1, of the images that box_indices say, resized to `crop_size`.
 
 The first and last elements of a result lie on the ends of its box; one alone in the middle. What lies outside of the
-image is `extrapolation_value`. method: bilinear, or nearest_neighbor, halves to even.""",
+image is `extrapolation_value`. method: bilinear, or nearest_neighbor, halves up.""",
 )

@@ -6,13 +6,11 @@ from collections.abc import Callable
 
 from legato.arith.expr import const
 from legato.arith.simplify import simplify
-from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
 from legato.frontend.onnx.activated import activated
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import nn, sampling
 from legato.ir.expr import Expr
-from legato.ir.types import Dim
 from legato.ops._rules import sides_of_least
 
 DOMAIN = "com.microsoft"
@@ -181,39 +179,8 @@ def crop_and_resize(
         raise ImportModelError(f"{len(size)} extents of a crop, wanted two")
     b.require(b.dims_of(boxes)[1], const(4), "numbers of a box")
     b.require(b.dims_of(boxes)[0], b.dims_of_rank(batch_indices, 1, "images of boxes")[0], "boxes")
-    y = b.take(b.wide(x), batch_indices, axis=0)
-    inside: Expr | None = None
-    for n, extent in enumerate(size):
-        place = _places(b, b.wide(boxes), n, b.dims_of(x)[2 + n], extent)
-        last = b.subtract(b.extent(b.dims_of(x)[2 + n], b.dtype(place)), b.like(1, place))
-        found = b.logical_and(b.greater_equal(place, b.like(0, place)), b.less_equal(place, last))
-        found = b.expand_dims(found, axis=1 + 1 - n)
-        inside = found if inside is None else b.logical_and(inside, found)
-        y = _read_along(b, y, b.minimum(b.maximum(place, b.like(0, place)), last), 2 + n, mode)
-    assert inside is not None  # there are two dims
-    return b.to(b.where(b.expand_dims(inside, axis=1), y, b.like(extrapolation_value, y)), b.dtype(x))
-
-
-def _places(b: Emitter, boxes: Expr, n: int, extent: Dim, count: Dim) -> Expr:
-    """[boxes, count]: where along dim `n` the elements of a crop are read; a single one in the middle."""
-    dtype = b.dtype(boxes)
-    begin, end = b.columns(boxes, n, n + 1), b.columns(boxes, n + 2, n + 3)
-    last = b.subtract(b.extent(extent, dtype), b.like(1, boxes))
-    steps = b.cast(b.arange(start=const(0), stop=count, step=1, dtype=dt.int64), dtype=dtype)
-    parts = b.subtract(b.extent(count, dtype), b.like(1, boxes))
-    scale = b.divide(b.multiply(b.subtract(end, begin), last), b.maximum(parts, b.like(1, boxes)))
-    spread = b.add(b.multiply(begin, last), b.multiply(steps, scale))
-    middle = b.multiply(b.multiply(b.add(begin, end), b.like(0.5, boxes)), last)
-    return b.where(b.equal(parts, b.like(0, boxes)), middle, spread)
-
-
-def _read_along(b: Emitter, x: Expr, place: Expr, axis: int, mode: str) -> Expr:
-    """`x` [boxes, channels, …] at places [boxes, count] along a dim; between elements by their mean."""
-    first = b.floor(b.add(place, b.like(0.5, place))) if mode == "nearest" else b.floor(place)
-    low = b.take(x, b.cast(first, dtype=dt.int64), axis=axis, batch_dims=1)
-    if mode == "nearest":
-        return low
-    high = b.take(x, b.cast(b.ceil(place), dtype=dt.int64), axis=axis, batch_dims=1)
-    share = b.expand_dims(b.subtract(place, first), axis=1)
-    share = b.expand_dims(share, axis=3) if axis == 2 else b.expand_dims(share, axis=2)
-    return b.add(low, b.multiply(b.subtract(high, low), share))
+    wide = b.wide(x)
+    y = b.image.crop_and_resize(wide, b.to(boxes, b.dtype(wide)), batch_indices, crop_size=size,
+                                method="bilinear" if mode == "bilinear" else "nearest_neighbor",
+                                extrapolation_value=extrapolation_value)  # fmt: skip
+    return b.to(y, b.dtype(x))
