@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from legato.base.errors import ImportModelError, LegatoError, UnsupportedError
+from legato.base.errors import ImportModelError, LegatoError, RunError, UnsupportedError
 from legato.frontend.onnx import from_onnx
 from tests.frontend.onnx.microsoft import Array, compare, node_model
 from tests.frontend.onnx.peer import legato_outputs, ort_outputs
@@ -195,6 +195,23 @@ def test_decoding_with_a_past_that_grows() -> None:
 def test_multi_head_attention_whose_past_is_a_buffer() -> None:
     inputs = [ONE, f32(*ONE.shape), f32(*ONE.shape), None, None, None, *BUFFERS, AT]
     compare("MultiHeadAttention", inputs, BESIDE, 3)
+
+
+@pytest.mark.parametrize("length", [-1, 8, 9])
+def test_a_buffer_without_room_ends_a_call(length: int) -> None:
+    inputs = [ONE, ONE, ONE, None, None, None, *BUFFERS, np.array([length], np.int32)]
+    with pytest.raises(RunError):
+        legato_outputs(*node_model("MultiHeadAttention", inputs, BESIDE, 3))
+
+
+def test_offsets_that_there_are_not_are_no_places() -> None:
+    """Tokens at places outside of all rows are dropped."""
+    tokens, offsets = f32(5, 8), OFFSETS.copy()
+    offsets[0, 3] = 400
+    (found,) = legato_outputs(*node_model("RestorePadding", [tokens, offsets]))
+    want = np.zeros((8, 8), np.float32)
+    want[[0, 1, 2, 5]] = tokens[[0, 1, 2, 4]]
+    np.testing.assert_array_equal(found.reshape(8, 8), want)
 
 
 COUNTS = np.array([3, 2], np.int32)

@@ -31,6 +31,7 @@ class Unknown:
 
 
 UNKNOWN = Unknown()
+MICROSOFT = "com.microsoft"  # ONNX Runtime's own domain has one version, which files of its tools need not name
 Value = Expr | None | Unknown
 # Operators whose result is the same for any rank that an input of one element has, up to that of another input.
 BROADCASTING = frozenset({
@@ -80,6 +81,10 @@ class Frame:
         if name not in self.names:
             raise ImportModelError(f"nothing defines {name!r} before it is read")
         return self.names[name]
+
+    def opset(self, domain: str) -> int:
+        """The version of a domain's operators; 0 where nothing names it."""
+        return self.opsets.get(domain, 1 if domain == MICROSOFT else 0)
 
     def results(self) -> list[Value]:
         """The values of `outputs`; ImportModelError where they are not what is `declared`."""

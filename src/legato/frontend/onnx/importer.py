@@ -259,11 +259,11 @@ class Importer:
                 bodies = self._call(frame, node, self._functions[key], frame.prefix + str(step))
             elif (domain, node.op_type) in CONTROL:
                 bodies = self._with_bodies(frame, step)
-            elif find(domain, node.op_type, frame.opsets.get(domain, 0)) is None:
+            elif find(domain, node.op_type, frame.opset(domain)) is None:
                 bodies = self._of_the_standard(frame, step)
         if bodies is not None:
             return self._resume(_Waiting(frame, step, bodies))
-        self._guarded(frame, step, lambda: self._convert(frame, node, frame.opsets.get(domain, 0)))
+        self._guarded(frame, step, lambda: self._convert(frame, node, frame.opset(domain)))
         return None
 
     def _resume(self, waiting: _Waiting, ended: Frame | None = None) -> tuple[Frame, _Waiting] | None:
@@ -283,7 +283,7 @@ class Importer:
     def _guarded(self, frame: Frame, step: Step, work: Callable[[], None]) -> None:
         """Does `work` for a node. What cannot be converted is listed, and its outputs are unknown."""
         node, name, domain = step.node, frame.prefix + str(step), domain_of(step.node.domain)
-        opset, before = frame.opsets.get(domain, 0), self.b.dims_here()
+        opset, before = frame.opset(domain), self.b.dims_here()
         with self.b.at(Span(name)):
             try:
                 work()
@@ -434,7 +434,7 @@ class Importer:
 
         inputs = [frame.get(given) for given in node.input]
         attributes = self._attributes(frame, node)
-        opset = frame.opsets.get(domain, 0)
+        opset = frame.opset(domain)
         made = Node(self.b, node.op_type, opset, inputs, len(node.output), attributes, frame.names, body, self._needed,
                     self._trial)  # fmt: skip
         return (yield from CONTROL[domain, node.op_type](made))
