@@ -151,7 +151,7 @@ def test_interpreted(op: Op, sample: Sample) -> None:
             assert all(map(fits, leaves_of_type(at_sizes(ty, sizes)), leaves(expected[0])))
 
 
-@pytest.mark.parametrize(("op", "sample"), chosen(6))
+@pytest.mark.parametrize(("op", "sample"), chosen(24))
 def test_compiled(op: Op, sample: Sample) -> None:
     values = arguments(op, sample)
     symbols, module = with_dims(op, values, sample)
@@ -203,12 +203,12 @@ def try_gradients(op: Op, sample: Sample, compiled: bool) -> None:
 DIFFERENTIABLE = [op for op in OPS if op.grad or op.expand]
 
 
-@pytest.mark.parametrize(("op", "sample"), chosen(16, DIFFERENTIABLE))
+@pytest.mark.parametrize(("op", "sample"), chosen(40, DIFFERENTIABLE))
 def test_gradients(op: Op, sample: Sample) -> None:
     try_gradients(op, sample, compiled=False)
 
 
-@pytest.mark.parametrize(("op", "sample"), chosen(128, DIFFERENTIABLE))
+@pytest.mark.parametrize(("op", "sample"), chosen(400, DIFFERENTIABLE))
 def test_compiled_gradients(op: Op, sample: Sample) -> None:
     try_gradients(op, sample, compiled=True)
 
@@ -227,7 +227,7 @@ def special(value: Any, rng: np.random.Generator) -> Any:
     return np.where(rng.random(value.shape) < 0.3, rng.choice(SPECIAL, value.shape), value).astype(value.dtype)
 
 
-@pytest.mark.parametrize(("op", "sample"), chosen(8, [op for op in OPS if op.name not in TRANSFORMS]))
+@pytest.mark.parametrize(("op", "sample"), chosen(24, [op for op in OPS if op.name not in TRANSFORMS]))
 def test_no_numbers_and_infinite_ones(op: Op, sample: Sample) -> None:
     rng = np.random.default_rng(7)
     values = arguments(op, sample)

@@ -9,7 +9,8 @@ from itertools import product
 
 import numpy as np
 
-from legato.arith.expr import const
+from legato.arith.expr import const, ge
+from legato.arith.prove import prove
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
@@ -308,6 +309,9 @@ def _crop_expand(b: Builder, data: Expr, boxes: Expr, indices: Expr, a: CropAndR
         nearest = b.floor(b.add(at, line.number(0.5)))
         taps.append(line.taps(nearest if is_near else at, "nearest" if is_near else "linear"))
     assert inside is not None  # there are two dims
+    if not prove(ge(images := shape_of(data)[0], const(1))):  # without an image, nothing is inside of one
+        some = b.greater(extent_scalar(b, images, dtype), b.constant(0, dtype))
+        inside = b.logical_and(inside, some)
     found = b.where(
         b.expand_dims(inside, axis=1), Image(b, x, lines).sum_of(taps), b.constant(a.extrapolation_value, dtype)
     )
