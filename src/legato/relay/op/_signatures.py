@@ -83,12 +83,12 @@ SIGNATURES: Final[Mapping[str, str]] = {
     "qnn.contrib_dense_pack": f"data, weight, {_BOTH}, kernel_layout='NC', units=None, out_dtype='int32'",
     "qnn.conv2d": f"data, kernel, {_BOTH}, kernel_size=None, channels=None, strides=(1, 1), padding=(0, 0),"
     " dilation=(1, 1), groups=1, data_layout='NCHW', kernel_layout='OIHW', out_layout='', out_dtype='int32'",
-    "qnn.conv2d_transpose": f"data, weight, {_BOTH}, strides=(1, 1), padding=(0, 0), dilation=(1, 1), channels=None,"
-    " kernel_size=None, groups=1, data_layout='NCHW', kernel_layout='IOHW', out_layout='', output_padding=(0, 0),"
+    "qnn.conv2d_transpose": f"data, weight, {_BOTH}, strides=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1,"
+    " channels=None, kernel_size=None, data_layout='NCHW', kernel_layout='IOHW', out_layout='', output_padding=(0, 0),"
     " out_dtype='int32'",
     "qnn.dense": f"data, weight, {_BOTH}, units=None, out_dtype='int32'",
     "qnn.dequantize": f"data, {_FROM}, axis=-1, out_dtype='float32', block_size=0",
-    "qnn.leaky_relu": "x, alpha, scale, zero_point, output_scale, output_zero_point",
+    "qnn.leaky_relu": f"x, alpha, {_FROM}, output_scale, output_zero_point",
     "qnn.quantize": "data, output_scale, output_zero_point, axis=-1, out_dtype='int8', block_size=0",
     "sort": "data, axis=-1, is_ascend=1",
     "sparse_to_dense": "sparse_indices, output_shape, sparse_values, default_value=0",
@@ -106,6 +106,8 @@ RENAMED: Final[Mapping[tuple[str, str], str]] = {
     ("full", "data"): "fill_value",
     ("qnn.contrib_dense_pack", "kernel_layout"): "weight_layout",
     ("qnn.conv2d", "kernel"): "weight",
+    ("qnn.leaky_relu", "input_scale"): "scale",
+    ("qnn.leaky_relu", "input_zero_point"): "zero_point",
     ("unique", "is_sorted"): "sorted",
 }
 
