@@ -14,7 +14,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-records onnx-suite quantised bounds mutants damaged faults survey tvm isa lint sanitize bench bench-training ablation models clean
+.PHONY: help venv demo test quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-records onnx-suite quantised bounds mutants damaged faults survey tvm isa lint sanitize bench bench-training bench-pipelines ablation models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -109,6 +109,9 @@ ablation: $(VENV)/.dev models ## what each pass, and the assignment of buffer la
 
 bench-training: $(VENV)/.dev ## one compiled training step against PyTorch, eager and compiled; writes the table of docs/training.md (BENCH="--only lstm" for some)
 	$(BIN)/python -m tools.bench.training --json docs/training.json --markdown docs/training.md $(BENCH)
+
+bench-pipelines: $(VENV)/.dev ## pipelines of scikit-learn, LightGBM and XGBoost against ONNX Runtime (ten minutes; BENCH="--only forest" for some)
+	$(BIN)/python -m tools.bench.pipelines $(BENCH)
 
 models: $(VENV)/.dev ## the model files that tests and benchmarks use, made once, in .models or $$LEGATO_MODELS
 	$(BIN)/python -m tools.models
