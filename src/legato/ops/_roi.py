@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import legato.te.math as te
-from legato.arith.expr import Expr, Var, const, eq, ge, gt, land, le, lt, max_, min_, select
+from legato.arith.expr import Expr, Var, const, eq, ge, gt, land, le, lor, lt, max_, min_, select
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
@@ -281,29 +281,57 @@ def _nest(variables: Sequence[Var], extents: Sequence[Dim], body: Stmt) -> Stmt:
 def gathered(reader: Reader, data: Tensor, rois: Tensor, values: Tensor, layout: str, out: TensorType) -> Tensor:
     """Of each bin the mean of `values`, or those of the candidate that is the largest of `data`."""
     bins = _Bins(reader, data, rois, layout, accumulator(out.dtype))
+    if reader.mode == "avg" or values is data:
+        inputs = (data, rois) if values is data else (data, rois, values)
+        found = loops([(out.shape, bins.dtype)], inputs, lambda y: _beside(bins, values, y), "regions")[0]
+        return narrowed(found, out.dtype)
     r, c, p, q = _indices("rcpq")
-    first, dtype = (const(0),), bins.dtype
-    sums = bins.best
+    first, none = (const(0),), const(0.0, bins.dtype)
 
     def add(taps: Sequence[Tap]) -> Stmt:
-        return Store(sums, first, Load(sums, first) + bins.element(values, r, c, taps))
-
-    if reader.mode == "avg":
-        read = reader.samples(r, (p, q), lambda n, taps: add(taps))
-        result = Load(sums, first) / cast(max_(reader.count(r), const(1)), dtype)
-    else:
-        read, result = bins.search(r, c, (p, q)), Load(sums, first)
-        if values is not data:
-            read = block(read, Store(sums, first, const(0.0, dtype)), bins.with_chosen(r, (p, q), add))
+        return Store(bins.best, first, Load(bins.best, first) + bins.element(values, r, c, taps))
 
     def program(y: Tensor) -> Stmt:
-        each = block(
-            Store(sums, first, const(0.0, dtype)), bins.some(read), Store(y, bins.order.actual((r, c, p, q)), result)
-        )
+        chosen = bins.with_chosen(r, (p, q), add)
+        read = bins.some(block(bins.search(r, c, (p, q)), Store(bins.best, first, none), chosen))
+        put = Store(y, bins.order.actual((r, c, p, q)), Load(bins.best, first))
+        each = block(Store(bins.best, first, none), read, put)
         return _nest((r, c, p, q), bins.order.extents(out.shape), bins.scratch(each))
 
-    inputs = (data, rois) if values is data else (data, rois, values)
-    return narrowed(loops([(out.shape, dtype)], inputs, program, "regions")[0], out.dtype)
+    return narrowed(loops([(out.shape, bins.dtype)], (data, rois, values), program, "regions")[0], out.dtype)
+
+
+def _beside(bins: _Bins, values: Tensor, y: Tensor) -> Stmt:
+    """`y` holds the means, or the largest: the channels side by side, so that what a sample reads is found once."""
+    r, p, q = _indices("rpq")
+    regions, channels, rows, columns = bins.order.extents(y.shape)
+    zero, none, count = (const(0),), const(0.0, bins.dtype), bins.reader.count(r)
+    seen = Load(bins.seen, zero)
+
+    def each(body: Callable[[Expr, tuple[Expr, ...]], Stmt]) -> Stmt:
+        c = Var("c", dt.index, 0)
+        return For(c, channels, body(c, bins.order.actual((r, c, p, q))))
+
+    def larger(at: tuple[Expr, ...], value: Expr, nth: int) -> Stmt:
+        v, old = Var("v", bins.dtype), y[at]
+        is_better = gt(v, old) if nth else lor(eq(seen, const(0, dt.int64)), gt(v, old))
+        return Let(v, value, Store(y, at, select(is_better, v, old)))
+
+    def visit(n: Expr, taps: Sequence[Tap]) -> Stmt:
+        if bins.reader.mode == "avg":
+            return each(lambda c, at: Store(y, at, y[at] + bins.element(values, r, c, taps)))
+        own = [candidate for _, candidate in bins.candidates(n, taps)]
+        compared = each(lambda c, at: block(*(larger(at, bins.element(values, r, c, k), m) for m, k in enumerate(own))))
+        return block(compared, Store(bins.seen, zero, seen + const(1, dt.int64)))
+
+    start = block(each(lambda c, at: Store(y, at, none)), Store(bins.seen, zero, const(0, dt.int64)))
+    read = bins.some(bins.reader.samples(r, (p, q), visit))
+    if bins.reader.mode == "avg":
+        end = each(lambda c, at: Store(y, at, y[at] / cast(max_(count, const(1)), bins.dtype)))
+    else:  # samples outside are 0
+        zeros = each(lambda c, at: If(lt(y[at], none), Store(y, at, none)))
+        end = If(lt(seen, cast(count, dt.int64)), zeros)
+    return _nest((r, p, q), (regions, rows, columns), Alloc(bins.seen, block(start, read, end)))
 
 
 def scattered(reader: Reader, dy: Tensor, data: Tensor, rois: Tensor, layout: str, out: TensorType) -> Tensor:

@@ -145,6 +145,7 @@ def _counted(b: Emitter, x: Expr, scales: Expr) -> Expr:
 
 def _scales(b: Emitter, scales: Expr) -> list[Ratio | Expr]:
     """The factors, each as a quotient of dims or, where only the data decides it, as a tensor of rank 0."""
+    b.dims_of_rank(scales, 1, "the scales")
     found: list[Ratio | Expr] = []
     for part in b.parts(scales):
         known = b.known_ratios(part)
