@@ -16,7 +16,7 @@ from legato.ir.expr import Constant, Expr, Var
 from legato.ir.let import Binding
 from legato.ir.types import TensorType
 
-__all__ = ["UNKNOWN", "Captures", "Frame", "FunctionKey", "Seen", "Unknown", "Value", "spread"]
+__all__ = ["MICROSOFT", "UNKNOWN", "Captures", "Frame", "FunctionKey", "Seen", "Unknown", "Value", "spread"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ def dft_20(
         return _along(b, x, b.axis(-2, b.rank(x)), dft_length, bool(inverse), bool(onesided))
 
     def along(x: Expr, axes: tuple[int, ...]) -> Expr:
+        if len(axes) != 1:
+            raise ImportModelError(f"DFT along {len(axes)} axes, wanted one")
         return _along(b, x, b.axis(axes[0], b.rank(x)), dft_length, bool(inverse), bool(onesided))
 
     return over_axes(b, x, axis, along)
