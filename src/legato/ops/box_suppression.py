@@ -43,7 +43,9 @@ _is_wide.__name__ = "float32 or float64"
 
 @dataclass(frozen=True, slots=True)
 class SuppressedRowsAttrs(Attrs):
-    """Where a row has its box, score and class (below 0: nowhere); `force_suppress`: boxes of other classes, too."""
+    """`coord_start`: where a row has its box; `score_index`: where its score; `id_index`: where its class (below 0:
+    nowhere). `force_suppress`: boxes of other classes, too.
+    """
 
     force_suppress: bool = False
     coord_start: int = 2

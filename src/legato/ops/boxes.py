@@ -32,8 +32,10 @@ __all__ = ["GetValidCountsAttrs", "MultiBoxPriorAttrs", "MultiBoxTransformLocAtt
 
 @dataclass(frozen=True, slots=True)
 class MultiBoxPriorAttrs(Attrs):
-    """`sizes` of boxes relative to the image, `ratios` of width and height; `steps` between centres along rows and
-    columns, below 0 so that they cover the image; `offsets` of the first centre in steps; `clip` to the image."""
+    """`sizes`: of boxes, relative to the image; `ratios`: of width and height; `steps`: between centres along rows and
+    columns, below 0 so that they cover the image. `offsets`: of the first centre, in steps; `clip`: boxes end with the
+    image.
+    """
 
     sizes: tuple[float, ...] = (1.0,)
     ratios: tuple[float, ...] = (1.0,)
@@ -135,7 +137,7 @@ def _moved(x: Array, valid: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class GetValidCountsAttrs(Attrs):
-    """Where a row has its class (below 0: nowhere) and its score."""
+    """`id_index`: where a row has its class (below 0: nowhere); `score_index`: where its score."""
 
     id_index: int = 0
     score_index: int = 1
@@ -199,7 +201,9 @@ is not below 0; these first, in order; and which row each was.""",
 
 @dataclass(frozen=True, slots=True)
 class MultiBoxTransformLocAttrs(Attrs):
-    """`clip` boxes to the image; `threshold`: what a score is at least; `variances` by which predictions are scaled."""
+    """`clip`: boxes end with the image; `threshold`: what a score is at least; `variances`: by which predictions are
+    scaled.
+    """
 
     clip: bool = True
     threshold: float = 0.01

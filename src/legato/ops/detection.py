@@ -64,8 +64,10 @@ def _kept_array(boxes: Array, scores: Array, most: int, overlap: float, least: f
 
 @dataclass(frozen=True, slots=True)
 class RegularNMSAttrs(Attrs):
-    """How many detections there are of a class and of all at most; `num_classes`: the last of the columns of scores;
-    `iou_threshold` above which a box goes; `score_threshold` below which it does."""
+    """`max_detections_per_class`: how many there are of a class at most; `max_detections`: of all. `num_classes`: the
+    last of the columns of scores; `iou_threshold`: the overlap above which a box goes; `score_threshold`: the score
+    below which it does.
+    """
 
     max_detections_per_class: int
     max_detections: int
@@ -169,9 +171,11 @@ Boxes [n, boxes, 4] have two opposite corners; scores are [n, boxes, classes], t
 
 @dataclass(frozen=True, slots=True)
 class ProposalAttrs(Attrs):
-    """Anchors by `scales`, `ratios` and `feature_stride`; the best `rpn_pre_nms_top_n` boxes (below 1: all) are looked
-    at, `rpn_post_nms_top_n` given; `threshold`: the overlap above which a box goes; `rpn_min_size`: sides of a box, by
-    the scale of the image; `iou_loss`: predictions are added to corners."""
+    """`scales`: of anchors; `ratios`: of their sides; `feature_stride`: pixels of the image between them.
+    `rpn_pre_nms_top_n`: how many of the best boxes are looked at (below 1: all); `rpn_post_nms_top_n`: how many are
+    given. `threshold`: the overlap above which a box goes; `rpn_min_size`: sides of a box, by the scale of the image;
+    `iou_loss`: predictions are added to corners.
+    """
 
     scales: tuple[float, ...] = (4.0, 8.0, 16.0, 32.0)
     ratios: tuple[float, ...] = (0.5, 1.0, 2.0)

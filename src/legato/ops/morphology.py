@@ -30,7 +30,11 @@ __all__ = ["CorrelationAttrs", "Dilation2DAttrs", "correlation", "dilation2d"]
 
 @dataclass(frozen=True, slots=True)
 class Dilation2DAttrs(Attrs):
-    """As of a convolution of each channel alone; padding counts for nothing."""
+    """As of a convolution of each channel alone, where padding counts for nothing. `strides`: the distances of windows;
+    `padding`: one number, one per dimension, or all befores then all afters; `dilations`: the distances of the elements
+    in a window. `data_layout`: of data and result; `kernel_layout`: of the weight; `out_dtype`: that of the result ("":
+    the data's).
+    """
 
     strides: tuple[int, ...] = (1, 1)
     padding: tuple[int, ...] = (0, 0)
@@ -123,8 +127,10 @@ Elements outside of the data count for nothing.""",
 
 @dataclass(frozen=True, slots=True)
 class CorrelationAttrs(Attrs):
-    """`kernel_size` of windows, odd; `max_displacement` between them, in steps of `stride2`; `stride1` between windows
-    of the first images; `is_multiply`: products, else absolute differences."""
+    """`kernel_size`: of windows, odd; `max_displacement`: between them, in steps of `stride2`; `stride1`: the distance
+    of windows of the first images; `stride2`: that of those of the second. `padding`: around both images; `layout`: of
+    data and result; `is_multiply`: products, else absolute differences.
+    """
 
     kernel_size: int = 1
     max_displacement: int = 1

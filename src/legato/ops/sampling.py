@@ -37,8 +37,9 @@ _LAYOUTS = ("", "NCW", "NCHW", "NCDHW")
 
 @dataclass(frozen=True, slots=True)
 class GridSampleAttrs(Attrs):
-    """`method`: bilinear (trilinear), nearest or bicubic; `padding_mode`: zeros, border or reflection; `align_corners`:
-    -1 and 1 are the first and the last elements, else their outer edges."""
+    """`method`: bilinear (trilinear), nearest or bicubic; `layout`: of data and result; `padding_mode`: zeros, border
+    or reflection. `align_corners`: -1 and 1 are the first and the last elements, else their outer edges.
+    """
 
     method: str = "bilinear"
     layout: str = ""
@@ -254,7 +255,10 @@ last dim, transformed by matrices [n, dims, dims + 1]. Aligned, the only place a
 
 @dataclass(frozen=True, slots=True)
 class CropAndResizeAttrs(Attrs):
-    """`crop_size`: rows and columns of the result; `method`: bilinear or nearest_neighbor."""
+    """`crop_size`: rows and columns of the result; `layout`: of data and result; `method`: bilinear or
+    nearest_neighbor. `extrapolation_value`: what stands outside the image; `out_dtype`: that of the result ("": the
+    data's).
+    """
 
     crop_size: tuple[int | Dim, int | Dim]
     layout: str = "NCHW"

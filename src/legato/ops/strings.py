@@ -298,8 +298,9 @@ place = _op(
 
 @dataclass(frozen=True, slots=True)
 class PiecesAttrs(Attrs):
-    """Where strings are split: at the delimiter, or where it is empty at whitespace; maxsplit times at most, from the
-    left; any number of times where it is below 0."""
+    """`delimiter`: where strings are split, if it is empty at whitespace; `maxsplit`: how often at most, from the left;
+    any number of times where it is below 0.
+    """
 
     delimiter: str = ""
     maxsplit: int = -1
@@ -426,7 +427,9 @@ change_case = _op(
 
 @dataclass(frozen=True, slots=True)
 class NormalizeAttrs(Attrs):
-    """The case that strings become; words that are dropped, and whether their case matters."""
+    """`case`: what case strings become; `stopwords`: words that are dropped; `casesensitive`: whether their case
+    matters.
+    """
 
     case: str = "none"
     stopwords: tuple[str, ...] = ()
