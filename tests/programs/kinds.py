@@ -136,7 +136,10 @@ def data_type(choose: Choices, name: str) -> TypeData:
 
 @cache
 def array(shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray[Any, Any]:
-    """Small values: all 0, all 1, or random ones; floats are multiples of one half."""
+    """Small values: all 0, all 1, or random ones; floats are multiples of one half. Strings: empty, or words."""
+    if dtype.kind == "O":
+        places = np.random.default_rng(seed).integers(0, min(seed, 2) + 1, shape)
+        return np.array(np.array(["", "a", "é\n"], object)[places], object)
     if seed < 2:
         return np.full(shape, seed, dtype)
     rng = np.random.default_rng(seed)

@@ -366,6 +366,7 @@ class op:
     cumprod: _t.Any
     cumsum: _t.Any
     device_copy: _t.Any
+    dft: _t.Any
     divide: _t.Any
     dyn: _t.Any
     einsum: _t.Any
@@ -376,6 +377,8 @@ class op:
     fast_erf: _t.Any
     fast_exp: _t.Any
     fast_tanh: _t.Any
+    fixed_point_multiply: _t.Any
+    fixed_point_multiply_per_axis: _t.Any
     floor: _t.Any
     floor_divide: _t.Any
     floor_mod: _t.Any
@@ -409,6 +412,7 @@ class op:
     mean: _t.Any
     min: _t.Any
     minimum: _t.Any
+    ml: _t.Any
     mod: _t.Any
     multiply: _t.Any
     ndarray_size: _t.Any
@@ -421,7 +425,10 @@ class op:
     ones_like: _t.Any
     power: _t.Any
     prod: _t.Any
+    qnn: _t.Any
     random: _t.Any
+    rdft: _t.Any
+    reinterpret: _t.Any
     repeat: _t.Any
     reshape: _t.Any
     reverse: _t.Any
@@ -442,8 +449,10 @@ class op:
     sqrt: _t.Any
     squeeze: _t.Any
     stack: _t.Any
+    stft: _t.Any
     stop_gradient: _t.Any
     strided_slice: _t.Any
+    strings: _t.Any
     subtract: _t.Any
     sum: _t.Any
     take: _t.Any
