@@ -16,6 +16,7 @@ from legato.base.arrays import as_array
 from legato.base.dtype import DType
 from legato.base.errors import TypeCheckError, VerifyError
 from legato.base.span import Span
+from legato.base.strings import is_text
 from legato.infer.builder import Builder
 from legato.ir import expr as ir
 from legato.ir.attrs import make_attrs, pack_args
@@ -216,6 +217,8 @@ def const(value: Any, dtype: DType | str | None = None, span: Span | None = None
     Without `dtype` an array keeps its own; numbers and lists become int32, float32 or bool.
     """
     data = _array(value, span)
+    if is_text(data) and all(isinstance(text, str) for text in data.ravel().tolist()):
+        return ir.constant(value, dtype, span)
     if data.dtype.kind not in "biufV":
         raise TypeCheckError(f"{type(value).__name__} is not a number, a list of numbers or an array", span=span)
     if dtype is None and not isinstance(value, np.ndarray):
