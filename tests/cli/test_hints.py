@@ -17,17 +17,16 @@ from legato.base.errors import UnsupportedError
     [
         (helper.make_node("Squeeze", ["x"], ["y"]),
          "shapes={'x': (1, None)} or shapes={'x': ('n:2..', None)}", "--shape x=1,? or --shape x=n:2..,?"),
-        (helper.make_node("Dropout", ["x", "", "flag"], ["y"]),
-         "constants={'training': …}", "--constant training=…"),
+        (helper.make_node("ExpandDims", ["x", "axis"], ["y"], domain="com.microsoft"),
+         "constants={'axis': …}", "--constant axis=…"),
     ],
 )  # fmt: skip
 def test_hints_are_written_as_whoever_reads_them_writes(
     node: onnx.NodeProto, python: str, command: str, call: Any
 ) -> None:
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ("n", 4))]
-    inputs.append(helper.make_tensor_value_info("training", TensorProto.INT64, ()))
-    nodes = [helper.make_node("Cast", ["training"], ["flag"], to=TensorProto.BOOL), node]
-    graph = helper.make_graph(nodes, "g", inputs, [onnx.ValueInfoProto(name="y")])
+    inputs.append(helper.make_tensor_value_info("axis", TensorProto.INT32, ()))
+    graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name="y")])
     onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), "model.onnx")
     with pytest.raises(UnsupportedError) as error:
         legato.compile("model.onnx")
