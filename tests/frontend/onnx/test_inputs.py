@@ -125,6 +125,12 @@ def test_inputs_that_are_not_supported_hide_no_other_faults() -> None:
     assert str(report.outputs["n"]) == "Tensor[(n,), float32]"
 
 
+def test_the_table_lists_what_is_refused_of_domains_that_the_file_does_not_name() -> None:
+    nodes = [helper.make_node("BeamSearch", ["x"], ["y"], domain="com.microsoft")]
+    (use,) = check(model(nodes, [value("x", (2,))])).table
+    assert (use.opset, use.refused, use.is_supported) == (1, 1, False)
+
+
 def test_sequences_of_one_element_are_named_as_others_are() -> None:
     sequence = helper.make_tensor_sequence_value_info("xs", onnx.TensorProto.FLOAT, None)
     proto = model([helper.make_node("ConcatFromSequence", ["xs"], ["y"], axis=0)], [sequence])

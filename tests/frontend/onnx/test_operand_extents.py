@@ -12,7 +12,7 @@ import legato
 from legato.base.errors import ImportModelError, RunError
 from legato.frontend.onnx import check as report
 from legato.frontend.onnx import from_onnx
-from legato.frontend.onnx.frames import MICROSOFT
+from legato.frontend.onnx.reader import MICROSOFT
 from legato.interp import evaluate
 from tests.frontend.onnx.peer import Array, model, value
 from tests.frontend.onnx.test_computed_shapes import X, check, ints, node

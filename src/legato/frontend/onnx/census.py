@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from legato.base.dataclass import dataclass
 from legato.frontend.onnx.graph import subgraphs
 from legato.frontend.onnx.proto import ModelProto, NodeProto
-from legato.frontend.onnx.reader import opsets_of
+from legato.frontend.onnx.reader import opsets_of, version_of
 from legato.frontend.onnx.report import Unsupported
 
 __all__ = ["Key", "Use", "by_operator", "census", "domain_of"]
@@ -46,7 +46,7 @@ def census(model: ModelProto, opsets: Mapping[str, int]) -> Counter[Key]:
     for nodes, known in bodies:
         for node in _within(nodes):
             domain = domain_of(node.domain)
-            found[domain, node.op_type, known.get(domain, 0)] += 1
+            found[domain, node.op_type, version_of(known, domain)] += 1
     return found
 
 

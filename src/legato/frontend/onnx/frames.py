@@ -11,12 +11,13 @@ from legato.base.errors import ImportModelError
 from legato.frontend.onnx.graph import Step
 from legato.frontend.onnx.inputs import check_declared
 from legato.frontend.onnx.proto import AttributeProto, ValueInfoProto
+from legato.frontend.onnx.reader import version_of
 from legato.frontend.onnx.report import Unsupported
 from legato.ir.expr import Constant, Expr, Var
 from legato.ir.let import Binding
 from legato.ir.types import TensorType
 
-__all__ = ["MICROSOFT", "UNKNOWN", "Captures", "Frame", "FunctionKey", "Seen", "Unknown", "Value", "spread"]
+__all__ = ["UNKNOWN", "Captures", "Frame", "FunctionKey", "Seen", "Unknown", "Value", "spread"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,6 @@ class Unknown:
 
 
 UNKNOWN = Unknown()
-MICROSOFT = "com.microsoft"  # ONNX Runtime's own domain has one version, which files of its tools need not name
 Value = Expr | None | Unknown
 # Operators whose result is the same for any rank that an input of one element has, up to that of another input.
 BROADCASTING = frozenset({
@@ -84,7 +84,7 @@ class Frame:
 
     def opset(self, domain: str) -> int:
         """The version of a domain's operators; 0 where nothing names it."""
-        return self.opsets.get(domain, 1 if domain == MICROSOFT else 0)
+        return version_of(self.opsets, domain)
 
     def results(self) -> list[Value]:
         """The values of `outputs`; ImportModelError where they are not what is `declared`."""

@@ -23,10 +23,11 @@ from legato.frontend.onnx.graph import subgraphs
 from legato.frontend.onnx.proto import IR_VERSION, FunctionProto, ModelProto
 from legato.frontend.onnx.weights import Apart, split
 
-__all__ = ["MAX_BYTES", "MIN_OPSET", "Source", "opsets_of", "read"]
+__all__ = ["MAX_BYTES", "MICROSOFT", "MIN_OPSET", "Source", "opsets_of", "read", "version_of"]
 
 MAX_BYTES = (1 << 31) - 1  # protobuf's limit for one message
 LARGE = 1 << 20  # bytes from which a file is worth splitting
+MICROSOFT = "com.microsoft"  # ONNX Runtime's own domain has one version, which files of its tools need not name
 MIN_OPSET = 1
 MAX_OPSET = 28  # that of onnx 1.23, whose node tests the operators pass
 
@@ -176,6 +177,11 @@ def _names(model: ModelProto) -> Iterator[str]:
 def opsets_of(proto: ModelProto | FunctionProto) -> dict[str, int]:
     """Operator set versions by domain; "ai.onnx" is the default domain, ""."""
     return {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in proto.opset_import}
+
+
+def version_of(opsets: Mapping[str, int], domain: str) -> int:
+    """The version of a domain's operators; 0 where nothing names it."""
+    return opsets.get(domain, 1 if domain == MICROSOFT else 0)
 
 
 def _check_default_opset(version: int | None, name: str) -> None:
