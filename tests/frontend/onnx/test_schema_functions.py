@@ -101,3 +101,11 @@ def test_attributes_and_inputs_that_are_not_there() -> None:
         from_onnx(proto("Softmax", [X], {"axes": 1})[0])
     with pytest.raises(ImportModelError, match="Mish has 2 inputs and 1 outputs, wanted 1 to 1, and at most 1"):
         from_onnx(proto("Mish", [X, X], {})[0])
+
+
+@pytest.mark.parametrize("version", [2**40, -(2**40)])
+def test_versions_of_operators_that_there_cannot_be(version: int) -> None:
+    node = helper.make_node("Swirl", ["x"], ["y"], domain="ai.onnx.ml")
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", version)]
+    with pytest.raises(UnsupportedError, match="Swirl"):
+        from_onnx(model([node], [value("x", (2,))], opset_imports=opsets))

@@ -21,6 +21,8 @@ from legato.ir.types import TensorType
 
 __all__ = ["schema_function"]
 
+_MOST = (1 << 31) - 1  # what the package takes for the version of operators
+
 
 def schema_function(
     domain: str,
@@ -53,6 +55,8 @@ def schema_function(
 
 def _schema(domain: str, operator: str, opset: int) -> Any:
     """What the onnx package knows of an operator; None where it knows none."""
+    if not 0 < opset <= _MOST:
+        return None
     try:
         from onnx import defs
     except ImportError:
