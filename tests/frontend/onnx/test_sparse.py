@@ -39,6 +39,21 @@ def test_initializer(indices: Array) -> None:
     assert check(proto).unsupported == ()
 
 
+def test_strings_that_are_not_there_are_empty() -> None:
+    tensor = sparse(np.array(["a", "b"], object), np.array([1, 2]), (4,))
+    proto = model([helper.make_node("Identity", ["w"], ["y"])], [])
+    proto.graph.sparse_initializer.append(tensor)
+    (got,) = legato_outputs(proto, {})
+    assert got.tolist() == ["", "a", "b", ""]
+
+
+def test_most_dims_that_a_tensor_has() -> None:
+    proto = model([helper.make_node("Constant", [], ["y"], sparse_value=sparse(
+        np.array([2.5], np.float32), np.array([[0] * 63 + [1]]), [1] * 63 + [2]))], [])  # fmt: skip
+    (got,) = legato_outputs(proto, {})
+    assert got.ravel().tolist() == [0, 2.5]
+
+
 def test_initializer_of_a_branch() -> None:
     result = helper.make_tensor_value_info("z", 1, (2, 3))
     then = helper.make_graph([helper.make_node("Identity", ["w"], ["z"])], "then", [], [result])

@@ -17,7 +17,7 @@ MAX_DENSE = 1 << 30  # bytes of a tensor that was sparse
 
 
 def to_dense(sparse: SparseTensorProto, folder: Folder | None, what: str) -> Array:
-    """All elements of a tensor of which the file has those that are not zero.
+    """All elements of a tensor of which the file has those that are not zero, or of strings not empty.
 
     Their places are subscripts, a row for each, or positions in the flat tensor. ImportModelError where places and
     shape disagree; `what` names the tensor in messages.
@@ -30,7 +30,7 @@ def to_dense(sparse: SparseTensorProto, folder: Folder | None, what: str) -> Arr
     values = to_array(sparse.values, folder, what)
     if values.ndim != 1 or len(values) > count:
         raise ImportModelError(f"{what}: values of shape {values.shape} for {count} elements")
-    dense = np.zeros(count, values.dtype)
+    dense = np.full(count, "", object) if dtype.is_string else np.zeros(count, values.dtype)
     dense[_positions(sparse, shape, len(values), folder, what)] = values
     return dense.reshape(shape)
 
@@ -49,7 +49,7 @@ def _positions(
     if ((places < 0) | (places >= limits)).any():
         raise ImportModelError(f"{what}: an index outside of shape {shape}")
     if places.ndim == 2:
-        places = np.ravel_multi_index(tuple(places.T), shape) if shape else np.zeros(count, np.int64)
+        places = places @ np.array([math.prod(shape[n + 1 :]) for n in range(len(shape))], np.int64)
     if len(np.unique(places)) < count:
         raise ImportModelError(f"{what}: an index is there twice")
     return places
