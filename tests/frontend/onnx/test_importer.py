@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import typing
 from contextlib import suppress
+from inspect import Parameter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from typing_extensions import TypeAliasType
 
 from legato.base.errors import CompileError, ImportModelError, TypeCheckError, UnsupportedError
 from legato.base.node import post_order
 from legato.frontend.onnx import check, from_onnx
 from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.signature import signature, table
 from legato.interp import evaluate
 from legato.ir.expr import Call, Expr
 from tests.frontend.onnx.peer import legato_outputs, model, ort_outputs, value
@@ -97,6 +101,29 @@ def test_nodes_without_inputs_compile_or_say_what_they_lack(inputs: list[str]) -
         given = {a.name: sample.get(int(a.type), "") for a in schema.attributes.values() if a.required}
         with suppress(CompileError):
             from_onnx(model([helper.make_node(schema.name, inputs, ["y"], domain=schema.domain, **given)], []))
+
+
+def test_operands_of_any_rank_compile_or_are_refused() -> None:
+    """Every converter of every domain, with floats and with integers, is given each rank."""
+    shapes: list[tuple[int | str, ...]] = [(), (0,), ("n",), (2, 3, 4, 5), ("a", "b", "c")]
+    for (domain, name), versions in table().items():
+        own = signature(versions[0][1])
+        given = {name: _sample(hint) for name, (hint, default) in own.attributes.items() if default is Parameter.empty}
+        count = len(own.inputs) + own.variadic
+        node = helper.make_node(name, [f"x{n}" for n in range(count)], ["y"], domain=domain, **given)
+        opsets = [helper.make_opsetid("", 24), *([helper.make_opsetid(domain, versions[0][0])] if domain else [])]
+        for shape, dtype in product(shapes, ("float32", "int64")):
+            inputs = [value(f"x{n}", shape, dtype) for n in range(count)]
+            with suppress(CompileError):
+                from_onnx(model([node], inputs, opset_imports=opsets))
+
+
+def _sample(hint: Any) -> Any:
+    """A value of an attribute."""
+    item = typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else None
+    if item is not None:
+        return [_sample(item)]
+    return {int: 1, float: 1.0, str: "NONE"}.get(hint, numpy_helper.from_array(np.ones(1, np.float32)))
 
 
 def test_custom_operators() -> None:

@@ -77,7 +77,7 @@ def over_axes(b: Emitter, x: Expr, axes: Expr, make: Make, *, rank: int = 0) -> 
         message = f"the rank of the result depends on how many axes there are, {count}"
         raise UnsupportedError(message, hint=b.way_out(count, 1))
     _, listed = _listed(b, rank, axes)
-    masks = np.array([[int(axis in c) for axis in range(rank)] for c in choices], np.int64).reshape(-1, rank)
+    masks = np.array([[int(axis in c) for axis in range(rank)] for c in choices], np.int64).reshape(len(choices), rank)
     flags = b.all(b.equal(listed, b.constant(masks)), axis=(1,))
     _require_axes(b, count, listed, b.any(flags, axis=(0,)))
     *others, result = branches

@@ -44,10 +44,12 @@ def scales_along(b: Emitter, x: Expr, scale: Expr, axis: int, block_size: int = 
     if b.rank(scale) <= 1:
         is_single = b.rank(scale) == 0 or b.is_one(b.dims_of(scale)[0]) or b.rank(x) <= 1
         return Along(0 if is_single else b.axis(axis, b.rank(x)), 0)
-    at = b.axis(axis, b.rank(x))
+    at, blocks = b.axis(axis, b.rank(x)), b.dims_of_rank(scale, b.rank(x), "scales of blocks")
+    if block_size < 0:
+        raise ImportModelError(f"block_size is {block_size}, wanted a positive number, or 0: it is not said")
     if not block_size:
         size = b.known(b.dims_of(x)[at], "the blocked dimension")
-        block_size = -(-size // max(b.known(b.dims_of(scale)[at], "the number of blocks"), 1))
+        block_size = -(-size // max(b.known(blocks[at], "the number of blocks"), 1))
     return Along(at, block_size)
 
 

@@ -88,6 +88,10 @@ class Emitter(Builder):
         """The dims of `x`."""
         return self.type_of(x).shape
 
+    def dim_of(self, x: Expr, axis: int) -> Dim:
+        """One dim of `x`; ImportModelError where it has none there."""
+        return self.dims_of(x)[self.axis(axis, self.rank(x))]
+
     def dims_of_rank(self, x: Expr, rank: int, what: str) -> tuple[Dim, ...]:
         """The dims of `x`, which must be `rank` many; ImportModelError, naming `what`, where they are not."""
         found = self.dims_of(x)

@@ -87,7 +87,7 @@ def _window(
 def _biased(b: Emitter, scores: Expr, mask: Expr | None, allowed: Expr | None) -> Expr:
     """Scores with the mask applied: a bool one excludes, a float one is added."""
     if mask is not None:
-        missing = b.dims_of(scores)[-1] - b.dims_of(mask)[-1]  # one column is not stretched over all keys either
+        missing = b.dim_of(scores, -1) - b.dim_of(mask, -1)  # one column is not stretched over all keys either
         if missing is not const(0):
             fill = b.like(0 if b.dtype(mask).is_bool else -np.inf, mask)
             mask = b.concatenate(mask, b.full(fill, shape=(*b.dims_of(mask)[:-1], missing)), axis=-1)

@@ -47,7 +47,8 @@ def _per_dim(
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """The attributes of windows along `rank` dims."""
     strides, dilations, pads = strides or (1,) * rank, dilations or (1,) * rank, pads or (0,) * (2 * rank)
-    if len(strides) != rank or len(dilations) != rank or len(pads) != 2 * rank or min(*strides, *dilations) < 1:
+    counts = (len(strides), len(dilations), len(pads))
+    if counts != (rank, rank, 2 * rank) or not rank or min(*strides, *dilations) < 1:
         raise ImportModelError(f"strides {list(strides)}, dilations {list(dilations)} and pads {list(pads)} of windows "
                                f"of {rank} dims")  # fmt: skip
     return strides, dilations, pads

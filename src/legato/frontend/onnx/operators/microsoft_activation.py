@@ -35,7 +35,7 @@ def quick_gelu(b: Emitter, x: Expr, *, alpha: float = 1.702) -> Expr:
 def bias_split_gelu(b: Emitter, x: Expr, bias: Expr) -> Expr:
     """The first half of the last dim, times gelu of the second."""
     total = b.add(b.wide(x), b.wide(bias))
-    extent = b.dims_of(total)[-1]
+    extent = b.dim_of(total, -1)
     half = simplify(extent // 2)
     b.require(simplify(half * 2), extent, "two halves")
     left, right = b.columns(total, 0, half), b.columns(total, half, extent)
@@ -90,8 +90,7 @@ def swi_glu(
 ) -> Expr:
     """g · sigmoid(alpha · g) · (l + beta), where g is `gate`, at most `limit`, and l is `up`, within ± limit. Without
     `up` the two are the halves of the last dim."""
-    extent = b.dims_of(gate)[-1]
-    g = b.wide(gate)
+    extent, g = b.dim_of(gate, -1), b.wide(gate)
     if up is None:
         half = simplify(extent // 2)
         b.require(simplify(half * 2), extent, "two halves")
@@ -112,6 +111,6 @@ def gated_add(b: Emitter, x: Expr, y: Expr, gate: Expr, gate_weight: Expr | None
         raise UnsupportedError("a gate that is projected by a weight")
     if b.rank(gate) != b.rank(x):
         raise ImportModelError(f"a gate {gate.ty} of {x.ty}, wanted the same rank")
-    b.require(b.dims_of(gate)[-1], const(1), "the last dim of a gate")
+    b.require(b.dim_of(gate, -1), const(1), "the last dim of a gate")
     product = b.to(b.multiply(b.wide(y), b.wide(gate)), b.dtype(x))
     return b.to(b.add(b.wide(x), b.wide(product)), b.dtype(x))

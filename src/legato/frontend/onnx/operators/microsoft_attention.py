@@ -80,7 +80,7 @@ def _projected(b: Emitter, x: Expr, weights: Expr, bias: Expr | None, sizes: Seq
     """Queries, keys and values of `x`: the product's parts of the given sizes, or thirds."""
     z = b.matmul(x, weights, out_dtype=b.sum_dtype(x, bias is not None))
     z = z if bias is None else b.to(b.add(z, b.to(bias, b.dtype(z))), b.dtype(x))
-    total = b.dims_of(z)[-1]
+    total = b.dim_of(z, -1)
     if len(sizes) not in (0, 3):
         raise ImportModelError(f"qkv_hidden_sizes is {list(sizes)}, wanted three numbers")
     third = simplify(total // 3)
@@ -89,9 +89,7 @@ def _projected(b: Emitter, x: Expr, weights: Expr, bias: Expr | None, sizes: Seq
 
 def _parted(b: Emitter, x: Expr, sizes: Sequence[Dim]) -> list[Expr]:
     """Parts of the last dim, of the given sizes, which are all of it."""
-    if not b.rank(x):
-        raise ImportModelError(f"queries, keys and values in {x.ty}")
-    total = b.dims_of(x)[-1]
+    total = b.dim_of(x, -1)
     whole = simplify(sizes[0] + sizes[1] + sizes[2])
     if provably_different(whole, total):
         raise ImportModelError(f"queries, keys and values of {', '.join(map(str, sizes))} elements: {total} are given")

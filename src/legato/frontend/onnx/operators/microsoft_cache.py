@@ -73,7 +73,8 @@ def group_query_attention(
             raise ImportModelError("rotary positions without their tables")
         positions = rows.positions
         if position_ids is not None:
-            positions = _given(b, position_ids, b.dims_of(q)[2], None if query_seqlens else total_sequence_length)
+            total = total_sequence_length if query_seqlens is None else None
+            positions = _given(b, position_ids, b.dims_of(q)[2], total)
         cos, sin = (angles_at(b, table, positions) for table in (cos_cache, sin_cache))
         q, k = (turned(b, x, cos, sin, interleaved=bool(rotary_interleaved), count=_count(b, cos)) for x in (q, k))
     past = _past(past_key, past_value)
@@ -124,7 +125,7 @@ def _given(b: Emitter, positions: Expr, length: Dim, total: Expr | None) -> Expr
 
 def _count(b: Emitter, table: Expr) -> int:
     """How many elements of a head a table turns; 0 where that is not known, which are then all."""
-    columns = b.dims_of(table)[-1]
+    columns = b.dim_of(table, -1)
     return 2 * int(columns.value) if isinstance(columns, Const) else 0
 
 

@@ -142,7 +142,7 @@ def gated_rms_norm(
     if activation not in ("silu", "swish", "sigmoid"):
         raise ImportModelError(f"activation is {activation!r}, wanted silu, swish or sigmoid")
     wide, z = b.wide(x), b.wide(gate)
-    *outer, extent = b.dims_of(x)
+    extent, outer = b.dim_of(x, -1), b.dims_of(x)[:-1]
     (size,) = b.dims_of_rank(scale, 1, "the scale")
     groups = simplify(extent // size)
     b.require(simplify(groups * size), extent, "groups as long as the scale")

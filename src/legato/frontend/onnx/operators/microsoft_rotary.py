@@ -142,7 +142,7 @@ def gated_relative_position_bias(
         raise ImportModelError("queries without padding (token_offset): give them with it")
     heads = heads_of(b, b.add(b.wide(query), b.wide(query_bias)), num_heads)
     z = b.add(b.matmul(heads, b.wide(weight)), b.wide(bias))
-    extent = b.dims_of(z)[-1]
+    extent = b.dim_of(z, -1)
     half = simplify(extent // 2)
     b.require(simplify(half * 2), extent, "two halves")
     bounds = ((const(0), half), (half, extent))

@@ -149,7 +149,7 @@ def group_normalization(
     b: Emitter, x: Expr, scale: Expr, bias: Expr, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
 ) -> Expr:
     """Scale and bias per group."""
-    channels = b.dims_of(x)[1]
+    channels = b.dim_of(x, 1)
     if num_groups < 1 or provably_different(channels // num_groups * num_groups, channels):
         raise ImportModelError(f"{channels} channels do not divide into {num_groups} groups")
     each = simplify(channels // num_groups)

@@ -248,7 +248,7 @@ def _is_full(b: Emitter, lengths: Expr, x: Expr) -> bool:
 
 def _part(b: Emitter, x: Expr, d: int, axis: int = 0) -> Expr:
     """What belongs to direction `d`."""
-    one = b.is_one(b.dims_of(x)[axis])
+    one = b.is_one(b.dim_of(x, axis))
     return b.squeeze(x if one else b.strided_slice(x, begin=(d,), end=(d + 1,), axes=(axis,)), axis=(axis,))
 
 

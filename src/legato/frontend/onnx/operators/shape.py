@@ -370,7 +370,7 @@ def slice_10(
     b: Emitter, x: Expr, starts: Expr, ends: Expr, axes: Expr | None = None, steps: Expr | None = None
 ) -> Expr:
     if axes is None:
-        axes = b.arange(start=const(0), stop=b.dims_of(starts)[0], step=1, dtype=dt.int64)
+        axes = b.arange(start=const(0), stop=b.dim_of(starts, 0), step=1, dtype=dt.int64)
     along, count = known_axes(b, axes), b.product(b.dims_of(axes))
     starts, ends = b.counted(starts, count, "starts"), b.counted(ends, count, "ends")
     steps = None if steps is None else b.counted(steps, count, "steps")

@@ -117,7 +117,8 @@ def _of_each(
     for n in range(number):
         own = tensors[n::number]
         for other in own[1:]:
-            for d, wanted in zip(b.dims_of(other), b.dims_of(own[0]), strict=True):
+            dims = b.dims_of_rank(other, b.rank(own[0]), "a tensor of an optimiser")
+            for d, wanted in zip(dims, b.dims_of(own[0]), strict=True):
                 b.require(d, wanted, "a tensor of an optimiser")
         made.append([b.to(v, b.dtype(own[0])) for v in step(*map(b.wide, own))])
     return tuple(group[kind] for kind in range(kinds - 1) for group in made)
