@@ -262,6 +262,13 @@ def test_label_encoder_of_tensors() -> None:
     _agrees(_model([_node("LabelEncoder", "x", **attrs)], {"x": x}), {"x": x})
 
 
+@pytest.mark.parametrize("first", [-(2**63), 2**63 - 3])
+def test_keys_in_order_at_the_ends_of_their_type(first: int) -> None:
+    x = np.array([first + 2, first, 0, first + 1, -(2**63), 2**63 - 1])
+    node = _node("LabelEncoder", "x", keys_int64s=[first, first + 1, first + 2], values_int64s=[3, 1, 4])
+    _agrees(_model([node], {"x": x}), {"x": x})
+
+
 @pytest.mark.parametrize("x", [WORDS, _ints(3, 1, 4)])
 def test_category_mapper(x: Array) -> None:
     node = _node("CategoryMapper", "x", cats_strings=["a", "é"], cats_int64s=[3, 1], default_int64=-5)

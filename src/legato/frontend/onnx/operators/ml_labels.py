@@ -120,7 +120,7 @@ def _numbers(b: Emitter, x: Expr, keys: Array) -> Expr:
     """Which of different keys each element of x is, counted from 1; 0: none. NaN is NaN."""
     if not len(keys):
         return b.zeros(shape=b.dims_of(x), dtype=dt.int64)
-    if keys.dtype.kind in "iu" and np.array_equal(keys, np.arange(keys[0], int(keys[0]) + len(keys))):
+    if keys.dtype.kind in "iu" and int(keys[-1]) - int(keys[0]) == len(keys) - 1 and (np.diff(keys) == 1).all():
         return _in_range(b, x, int(keys[0]), len(keys))
     if keys.dtype.kind == "O" and len(keys) > _MANY_WORDS:
         return b.strings.place(x, words=tuple(keys.tolist()))
@@ -150,5 +150,5 @@ def _searched(b: Emitter, x: Expr, keys: Array) -> Expr:
 def _in_range(b: Emitter, x: Expr, first: int, count: int) -> Expr:
     """As `_numbers`, for keys that follow each other."""
     inside = b.logical_and(b.greater_equal(x, b.like(first, x)), b.less_equal(x, b.like(first + count - 1, x)))
-    place = b.subtract(b.to(x, dt.int64), b.constant(first - 1, dt.int64))
+    place = b.add(b.subtract(b.to(x, dt.int64), b.constant(first, dt.int64)), b.constant(1, dt.int64))
     return b.where(inside, place, b.constant(0, dt.int64))
