@@ -279,6 +279,13 @@ def test_refusals(change: dict[str, Any], error: type[LegatoError]) -> None:
         from_onnx(node_model("GroupQueryAttention", inputs, {**attributes, **change}, 3)[0])
 
 
+def test_more_columns_of_three_positions_than_a_table_can_have() -> None:
+    proto, feeds = node_model("MRotaryEmbedding", [f32(2, 5, 8), ints(0, 20, 3, 2, 5), table(4), table(4)],
+                              {"mrope_section": [2**40, 1, 1], "num_heads": 1})  # fmt: skip
+    with pytest.raises(ImportModelError, match="mrope_section"):
+        from_onnx(proto, shapes=symbolic(feeds))
+
+
 def test_faults_of_rotary_embedding() -> None:
     for x, columns in ((f32(2, 5, 23), 4), (f32(2, 3, 5, 6), 4)):
         with pytest.raises(LegatoError):

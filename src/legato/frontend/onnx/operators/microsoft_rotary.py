@@ -16,6 +16,7 @@ from legato.frontend.onnx.rotary import angles_at, heads_by_table, places_from, 
 from legato.ir.expr import Expr
 
 DOMAIN = "com.microsoft"
+_MOST = 1 << 16  # columns of tables of three positions
 
 
 def rotary_embedding(
@@ -68,6 +69,8 @@ def m_rotary_embedding(
     if len(mrope_section) != 3 or min(mrope_section) < 0 or mrope_layout not in (0, 1):
         raise ImportModelError(f"mrope_section is {list(mrope_section)} and mrope_layout {mrope_layout}, wanted three "
                                "numbers, and 0 or 1")  # fmt: skip
+    if sum(mrope_section) > _MOST:
+        raise ImportModelError(f"mrope_section is {list(mrope_section)}: at most {_MOST} columns are accepted")
     b.require(b.dims_of_rank(position_ids, 3, "positions")[0], const(3), "positions of a token")
     b.require(b.dims_of_rank(cos, 2, "the table of cosines")[1], const(sum(mrope_section)), "columns of the tables")
     which = np.repeat(np.arange(3), mrope_section)
