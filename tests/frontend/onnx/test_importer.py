@@ -118,6 +118,13 @@ def test_operands_of_any_rank_compile_or_are_refused() -> None:
                 from_onnx(model([node], inputs, opset_imports=opsets))
 
 
+def test_keys_of_the_past_without_its_values() -> None:
+    heads = value("x", (1, 2, 3, 4))
+    node = helper.make_node("Attention", ["x", "x", "x", "", "x"], ["y"])
+    with pytest.raises(ImportModelError, match="past keys without past values"):
+        from_onnx(model([node], [heads], opset=23))
+
+
 def _sample(hint: Any) -> Any:
     """A value of an attribute."""
     item = typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else None

@@ -14,7 +14,7 @@ from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 
-__all__ = ["attended", "head_scale", "heads_of", "joined", "scores_of", "softmax_weights"]
+__all__ = ["attended", "head_scale", "heads_of", "joined", "past_of", "scores_of", "softmax_weights"]
 
 
 def heads_of(b: Emitter, x: Expr, heads: int | None) -> Expr:
@@ -34,6 +34,13 @@ def joined(b: Emitter, y: Expr) -> Expr:
     """(batch, length, heads · size), from (batch, heads, length, size)."""
     n, heads, length, size = b.dims_of(y)
     return b.reshape(b.transpose(y, axes=(0, 2, 1, 3)), newshape=(n, length, heads * size), allowzero=True)
+
+
+def past_of(key: Expr | None, value: Expr | None) -> tuple[Expr, Expr] | None:
+    """Keys and values from before, of which there are both or none."""
+    if (key is None) != (value is None):
+        raise ImportModelError("past keys without past values, or these without those")
+    return None if key is None or value is None else (key, value)
 
 
 def head_scale(b: Emitter, q: Expr, scale: float | None = None) -> Expr:

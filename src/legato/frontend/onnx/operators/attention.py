@@ -8,7 +8,7 @@ from legato.arith.expr import const
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.heads import attended, heads_of, joined, scores_of, softmax_weights
+from legato.frontend.onnx.heads import attended, heads_of, joined, past_of, scores_of, softmax_weights
 from legato.frontend.onnx.rotary import angles_at, turned
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
@@ -39,10 +39,10 @@ def attention(
     Below 0, `softcap` caps nothing, as 0."""
     is_flat, dtype = b.rank(q) == 3, b.dtype(q)
     q, k, v = heads_of(b, q, q_num_heads), heads_of(b, k, kv_num_heads), heads_of(b, v, kv_num_heads)
-    past: Dim | None = None
-    if past_key is not None and past_value is not None:
-        past = b.dims_of(past_key)[2]
-        k, v = b.concatenate(past_key, k, axis=2), b.concatenate(past_value, v, axis=2)
+    past, old = None, past_of(past_key, past_value)
+    if old is not None:
+        past = b.dims_of_rank(old[0], 4, "past keys")[2]
+        k, v = b.concatenate(old[0], k, axis=2), b.concatenate(old[1], v, axis=2)
     present = (k, v)
     q, k, v = b.wide(q), b.wide(k), b.wide(v)
     raw = scores_of(b, q, k, scale)

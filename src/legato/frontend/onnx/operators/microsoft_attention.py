@@ -10,7 +10,7 @@ from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.heads import attended, heads_of, joined, scores_of
+from legato.frontend.onnx.heads import attended, heads_of, joined, past_of, scores_of
 from legato.frontend.onnx.masks import Sizes, masked
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
@@ -171,10 +171,7 @@ def _all_outputs(
     """The result, keys and values with those of the past, and the scores. `past`: keys, values, and how many of these
     there are if they are in a buffer."""
     (q, k, v), (past_key, past_value, length) = operands, past
-    if (past_key is None) != (past_value is None):
-        raise ImportModelError("past keys without past values, or these without those")
-    old = None if past_key is None or past_value is None else (past_key, past_value)
-    held = _Past(b, old, length, b.dims_of(k)[2])
+    held = _Past(b, past_of(past_key, past_value), length, b.dims_of(k)[2])
     y, scores = form.attend(b, q, held.before(k, 0), held.before(v, 1), held.length, mask, added)
     return y, held.after(k, 0), held.after(v, 1), scores
 

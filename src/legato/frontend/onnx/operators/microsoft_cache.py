@@ -11,7 +11,7 @@ from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.heads import attended, heads_of, joined, scores_of
+from legato.frontend.onnx.heads import attended, heads_of, joined, past_of, scores_of
 from legato.frontend.onnx.rotary import angles_at, places_from, turned
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
@@ -77,7 +77,7 @@ def group_query_attention(
             positions = _given(b, position_ids, b.dims_of(q)[2], total)
         cos, sin = (angles_at(b, table, positions) for table in (cos_cache, sin_cache))
         q, k = (turned(b, x, cos, sin, interleaved=bool(rotary_interleaved), count=_count(b, cos)) for x in (q, k))
-    past = _past(past_key, past_value)
+    past = past_of(past_key, past_value)
     if sliding_window_cache:
         held = rows.of_a_window(past, (k, v), local_window_size)
     else:
@@ -127,12 +127,6 @@ def _count(b: Emitter, table: Expr) -> int:
     """How many elements of a head a table turns; 0 where that is not known, which are then all."""
     columns = b.dim_of(table, -1)
     return 2 * int(columns.value) if isinstance(columns, Const) else 0
-
-
-def _past(key: Expr | None, value: Expr | None) -> tuple[Expr, Expr] | None:
-    if (key is None) != (value is None):
-        raise ImportModelError("past keys without past values, or these without those")
-    return None if key is None or value is None else (key, value)
 
 
 def _weights(b: Emitter, scores: Expr, sink: Expr | None, *, smooth: bool) -> Expr:
