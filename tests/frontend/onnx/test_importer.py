@@ -125,6 +125,20 @@ def test_keys_of_the_past_without_its_values() -> None:
         from_onnx(model([node], [heads], opset=23))
 
 
+@pytest.mark.parametrize(
+    ("node", "opset"),
+    [
+        (helper.make_node("ConstantFill", [], ["y"], shape=[2], value=float("nan"), dtype=TensorProto.INT32), 8),
+        (helper.make_node("ConstantFill", [], ["y"], shape=[2], value=float("nan"), dtype=TensorProto.INT4), 8),
+        (helper.make_node("ParametricSoftplus", ["x"], ["y"], alpha=float("nan")), 8),
+        (helper.make_node("Upsample", ["x"], ["y"], scales=[float("nan"), 1.0]), 8),
+    ],
+)
+def test_attributes_that_are_no_numbers(node: onnx.NodeProto, opset: int) -> None:
+    with pytest.raises(ImportModelError, match="out of range"):
+        from_onnx(model([node], [value("x", (2, 3), "int32")], opset=opset))
+
+
 def _sample(hint: Any) -> Any:
     """A value of an attribute."""
     item = typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from legato.arith.substitute import variables
 from legato.base.dtype import DType, int64
 from legato.base.dtype import dtype as as_dtype
 from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.formats import IntFormat
 from legato.base.span import Span
 from legato.base.spelling import ELLIPSIS, written
 from legato.frontend.onnx.ratio import Ratio, Ratios
@@ -67,6 +69,12 @@ class Emitter(Builder):
     def call_op(self, op: Op, args: Sequence[Expr], attrs: Any = None) -> Call:
         """The typed call of `op`, its attributes as people write them."""
         return super().call_op(op, args, as_written(attrs))
+
+    def constant(self, value: Any, dtype: DType | str | None = None) -> Constant:
+        """`value` as a typed constant; OverflowError for NaN where it is to be an integer, as for infinity."""
+        if isinstance(value, float) and isnan(value) and dtype is not None and _counts(as_dtype(dtype)):
+            raise OverflowError("cannot convert float NaN to integer")
+        return super().constant(value, dtype)
 
     # ------------------------------------------------------------------ what is known
 
@@ -455,6 +463,11 @@ class Emitter(Builder):
         for d in dims:
             total = total * d
         return total
+
+
+def _counts(dtype: DType) -> bool:
+    """Whether elements are integers, of few bits or more."""
+    return dtype.is_int or (dtype.is_storage and isinstance(dtype.format, IntFormat))
 
 
 def _operands(node: Expr) -> Sequence[Expr]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -55,6 +56,8 @@ class _Axis:
 
 
 def upsample_7(b: Emitter, x: Expr, *, mode: str = "nearest", scales: tuple[float, ...]) -> Expr:
+    if not all(map(math.isfinite, scales)):
+        raise ImportModelError(f"scales {list(scales)} are out of range")
     return _resized(b, x, _by_scales(b, x, range(b.rank(x)), [Ratio.of(s) for s in scales]), _Sampling(_method(mode)))
 
 
