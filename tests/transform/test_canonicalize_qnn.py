@@ -135,3 +135,12 @@ def test_factors_along_axes_in_another_order_are_refused(axes: tuple[int, int]) 
     x, factor = b.var("x", (3, 3), "int32"), b.constant(np.ones((3, 3), np.int32))
     with pytest.raises(TypeCheckError, match="each once, in ascending order"):
         b.op("fixed_point_multiply_per_axis")(x, factor, factor, factor, axes=axes)
+
+
+def test_dtypes_are_named_by_integers() -> None:
+    """A float between two of these would be another to the reference than to the program."""
+    b = Builder()
+    x, scale = b.var("x", (3,), "float32"), b.constant(np.float32(0.5))
+    for name in ("qnn.simulated_quantize", "qnn.simulated_dequantize"):
+        with pytest.raises(TypeCheckError, match="dtype has dtype float32"):
+            b.op(name)(x, b.constant(np.float32(1.5)), scale, b.constant(0))

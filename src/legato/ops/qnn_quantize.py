@@ -29,7 +29,7 @@ from legato.ops._qnn import (
     numbers_array,
     spread_array,
 )
-from legato.ops._rules import FLOAT, NUMBER, normalize_axis, require_dtype, require_rank, stretch, tensor
+from legato.ops._rules import FLOAT, INT, NUMBER, normalize_axis, require_dtype, require_rank, stretch, tensor
 from legato.ops._tensors import Array, DtypeName, known_int, result_dtype
 
 __all__ = ["DequantizeAttrs", "QuantizeAttrs", "SimulatedAttrs", "dequantize", "quantize", "simulated_dequantize",
@@ -214,6 +214,7 @@ def _simulated_relation(rel: Relation, data: Type, kind: Type, scale: Type, zero
     require_dtype(rel, ty, FLOAT, "data")
     named = tensor(rel, kind, "dtype")
     require_rank(rel, named, 0, what="dtype")
+    require_dtype(rel, named, INT, "dtype")
     for name, given in (("scale", scale), ("zero point", zero)):
         require_dtype(rel, tensor(rel, given, name), NUMBER, name)
     whole = tensor(rel, zero, "zero point")
