@@ -69,6 +69,8 @@ def test_no_pattern_takes_more_than_linear_time(pattern: str) -> None:
         ("a||b", ["", "a", "b"], ["ab"]),
         ("", [""], ["a"]),
         (r"\d", ["1"], ["٣"]),
+        (r"(?i)[A-Z]\p{Lu}", ["aé"], ["ß", "ßa", "aß"]),
+        ("(?:(?:(?:a{0}){1000}){1000}){1000}", [""], ["a"]),
     ],
 )
 def test_what_re2_has(pattern: str, matching: list[str], others: list[str]) -> None:
@@ -79,7 +81,8 @@ def test_what_re2_has(pattern: str, matching: list[str], others: list[str]) -> N
 @pytest.mark.parametrize(
     "pattern",
     ["(", "a)", "*a", "a**", "{2}", "[", "[b-a]", "a{2,1}", "a{1001}", r"\1", "(?=a)", "(?<=a)", "(?!a)", r"\p{Greek}",
-     r"\C", "(?P<1>a)", r"\q", "a{3}{2}", "(" * 300, "(?:x{1000}){1000}", r"\x{110000}", "[[:nothing:]]", "(?P>a)"],
+     r"\C", "(?P<1>a)", r"\q", "a{3}{2}", "(" * 300, "(?:x{1000}){1000}", r"\x{110000}", r"\x{1_0}", r"\x+1",
+     "[[:nothing:]]", "(?P>a)"],
 )  # fmt: skip
 def test_what_is_refused(pattern: str) -> None:
     with pytest.raises(RegexError):

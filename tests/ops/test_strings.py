@@ -21,6 +21,7 @@ from legato.te.lower import to_tir
 from legato.te.tensor import placeholder
 from legato.tir.equal import program_key
 from legato.tir.parser import parse_func
+from legato.transform.legalize import Legalize
 from tests.ops.test_ops import call, fill, leaves
 
 WORDS = np.array(["", "a", "é", "b\0", "long " * 9], object)
@@ -118,3 +119,14 @@ def test_nothing_is_the_empty_string() -> None:
     module, places = Module.from_expr(Function((x, i), node)), np.array([0, 1, -1, 5])
     for found in (evaluate(module, [WORDS[:0], places]), legato.compile(module)(WORDS[:0], places)):
         assert found.tolist() == [""] * 4
+
+
+def test_loop_programs_of_strings_are_interpreted() -> None:
+    """Of a module whose operators are loop programs, which have numbers in place of strings."""
+    b = Builder()
+    x, i = b.var("x", (5,), "string"), b.var("i", (3,), "int64")
+    body = b.tuple_((b.take(x, i, axis=0), b.equal(x, b.reverse(x, axis=0)), b.concatenate((x, x), axis=0)))
+    module, places = Module.from_expr(Function((x, i), body)), np.array([0, 9, 2])
+    for found, wanted in zip(*(evaluate(m, [WORDS, places]) for m in (Legalize()(module), module)), strict=True):
+        assert found.dtype == wanted.dtype
+        assert found.tolist() == wanted.tolist()

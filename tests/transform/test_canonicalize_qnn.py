@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import legato
+from legato.base.errors import TypeCheckError
 from legato.base.node import post_order
 from legato.infer.builder import Builder
 from legato.infer.infer import infer
@@ -126,3 +127,20 @@ def test_fixed_point_is_the_product_within_a_step(rounding: str, known: bool) ->
     np.testing.assert_array_equal(got, evaluate(mod, given))
     exact = x.astype(np.float64) * (scales.astype(np.float64) / np.float64(np.float32(0.7)))
     assert np.abs(got - exact).max() <= 1.0 + 2.0**-31 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("axes", [(1, 0), (1, 1), (-1, 1)])
+def test_factors_along_axes_in_another_order_are_refused(axes: tuple[int, int]) -> None:
+    b = Builder()
+    x, factor = b.var("x", (3, 3), "int32"), b.constant(np.ones((3, 3), np.int32))
+    with pytest.raises(TypeCheckError, match="each once, in ascending order"):
+        b.op("fixed_point_multiply_per_axis")(x, factor, factor, factor, axes=axes)
+
+
+def test_dtypes_are_named_by_integers() -> None:
+    """A float between two of these would be another to the reference than to the program."""
+    b = Builder()
+    x, scale = b.var("x", (3,), "float32"), b.constant(np.float32(0.5))
+    for name in ("qnn.simulated_quantize", "qnn.simulated_dequantize"):
+        with pytest.raises(TypeCheckError, match="dtype has dtype float32"):
+            b.op(name)(x, b.constant(np.float32(1.5)), scale, b.constant(0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import count
 from types import MappingProxyType
 from typing import Final
 
@@ -15,6 +16,7 @@ from legato.arith.expr import Var as DimVar
 from legato.arith.expr import const
 from legato.arith.substitute import variables
 from legato.base.dataclass import dataclass
+from legato.base.dtype import DType
 from legato.base.errors import RunError
 from legato.interp.activation import Activation
 from legato.interp.constraints import require
@@ -29,6 +31,7 @@ from legato.ir.devices import ON_DEVICE
 from legato.ir.expr import Call, Constructor, Expr, callee_name
 from legato.ir.op import Op
 from legato.ir.packed import OUTSIDE
+from legato.runtime.strings import Strings
 from legato.runtime.violation import AccessInfo, violation
 from legato.tir import interp as tir_interp
 from legato.tir.accesses import Access
@@ -115,12 +118,13 @@ def _call_tir(context: Context, env: Activation, args: Sequence[Value], attrs: C
     fault = program_fault(func, len(inputs), attrs)
     if fault is not None:
         raise RunError(f"call_tir: {fault}")
-    own = [np.zeros([dim_value(d, env.dims) for d in t.shape], t.dtype.numpy) for t in attrs.own]
-    buffers = [np.asarray(a, p.dtype.numpy, order="C") for a, p in zip(inputs, func.params, strict=False)]
+    strings = Strings(("",), {"": 0})
+    buffers = [_stored(a, p.dtype, strings) for a, p in zip(inputs, func.params, strict=False)]
     for arg in attrs.begins:
         buffers[arg] = buffers[arg].copy()
-    made = iter(own)
-    outs = [buffers[arg] if arg >= 0 else next(made) for arg in attrs.inplace] or own
+    own = [np.zeros([dim_value(d, env.dims) for d in t.shape], t.dtype.stored) for t in attrs.own]
+    fresh = count(len(buffers))
+    outs = [arg if arg >= 0 else next(fresh) for arg in attrs.inplace] or [next(fresh) for _ in own]
     dims = _program_dims(func, [dim_value(d, env.dims) for d in attrs.dims], [a.shape for a in (*buffers, *own)])
     tested, tests = _tested(func)
     report = np.full(WORDS, -1)
@@ -131,8 +135,16 @@ def _call_tir(context: Context, env: Activation, args: Sequence[Value], attrs: C
         raise violation(found, code - tests.first, report.tolist())
     if status:
         raise RunError(_failed_check(func, code))
-    results = tuple(context.widen(o) for o in outs)
+    arrays = [*buffers, *own]
+    results = tuple(
+        strings.texts(arrays[n]) if func.params[n].dtype.is_string else context.widen(arrays[n]) for n in outs
+    )
     return results[0] if len(results) == 1 else results
+
+
+def _stored(array: np.ndarray, dtype: DType, strings: Strings) -> np.ndarray:
+    """An input as loop programs have it: numbers in place of strings."""
+    return strings.numbers(array) if dtype.is_string else np.asarray(array, dtype.numpy, order="C")
 
 
 def _program_dims(func: Func, stated: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> list[int]:

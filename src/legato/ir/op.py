@@ -159,9 +159,8 @@ class Op(Expr):
             if isinstance(ty, TupleType):
                 self.require_computed(relation, attrs, ty.fields, what)
             elif isinstance(ty, TensorType) and ty.dtype.is_string:
-                raise relation.fail(
-                    "it does not take strings", hint="strings are moved, compared for equality, and cast"
-                )
+                hint = "strings are moved and compared for equality; strings.… look into them"
+                raise relation.fail("it does not take strings", hint=hint)
             elif isinstance(ty, TensorType) and ty.dtype.is_storage:
                 hint = "float32, for one, has all of its numbers: cast before, and back where the result is stored"
                 raise relation.fail(f"{what.format(ty.dtype)}, which only stores: cast first", hint=hint)

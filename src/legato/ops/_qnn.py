@@ -205,8 +205,9 @@ def rescaled_array(v: Array, factor: Array, zero: Array, rounding: str, compute:
 
 
 def rescaled(b: Builder, v: Expr, factor: Expr, zero: Expr, rounding: str, compute: str, dtype: DType) -> Expr:
-    """`rescaled_array` in programs; a factor that is known to be 1 costs nothing."""
-    if is_known(factor, 1):
+    """`rescaled_array` in programs; a factor that is known to be 1 costs nothing where that changes nothing."""
+    is_whole = compute != "float32" or dtype_of(v).bits <= 16  # larger integers are rounded in float32
+    if is_whole and is_known(factor, 1):
         return clamped(b, v if is_known(zero, 0) else b.add(_as(b, v, dt.int64), _as(b, zero, dt.int64)), dtype)
     if compute == "int64":
         multiplier, shift = _fixed(b, factor)

@@ -178,7 +178,10 @@ class _Parser:
             for _ in range(0 if most is None else most - least):
                 after = self._add(_Fork((part(after), after)))
             for _ in range(least):
-                after = part(after)
+                before = part(after)
+                if before == after:  # nothing is nothing however often it is there
+                    break
+                after = before
             return after
 
         return made

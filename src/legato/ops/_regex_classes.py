@@ -54,7 +54,8 @@ ESCAPES: Final = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\
 
 
 def either_case(test: Test) -> Test:
-    return lambda c: test(c) or test(c.lower()) or test(c.upper()) or test(c.swapcase())
+    """The characters of a class, and those that are one of them in the other case; ß is SS, which is none."""
+    return lambda c: test(c) or any(test(other) for other in (c.lower(), c.upper(), c.swapcase()) if len(other) == 1)
 
 
 def _is_word(c: str) -> bool:
@@ -71,7 +72,7 @@ LOOKS: Final[dict[str, Callable[[str, str], bool]]] = {
 
 def of_code(digits: str, base: int) -> str:
     try:
-        return chr(int(digits, base))
+        return chr(int(digits if digits.isalnum() else "", base))  # int takes signs, spaces and underscores, too
     except (ValueError, OverflowError):
         raise RegexError(f"{digits!r:.20} is no code of a character") from None
 

@@ -95,11 +95,12 @@ def _rows_relation(rel: Relation, data: Type, count: Type, most: Type, overlap: 
 
 def _rows_reference(data: Array, count: Array, most: Array, overlap: Array, a: SuppressedRowsAttrs) -> Array:
     found = np.zeros(data.shape[:2], np.bool_)
+    counts, limit = np.clip(count.astype(np.int64), 0, data.shape[1]), int(most.astype(np.int64))
     for n in range(len(data)):
         kept: list[int] = []
-        for j in range(int(np.clip(count[n], 0, data.shape[1]))):
+        for j in range(counts[n]):
             row = data[n, j]
-            if len(kept) == most:
+            if len(kept) == limit:
                 found[n, j] = True
             elif row[a.score_index] > 0:
                 found[n, j] = any(
@@ -141,7 +142,8 @@ class _Rows:
         begin = block(
             Store(self.kept, zero, const(0, dt.int64)), For(i, rows, Store(out, (n, i), const(False, dt.bool_)))
         )
-        each = For(j, max_(min_(cast(self.count[n], dt.index), rows), const(0)), self._row(out, n, j))
+        count = cast(cast(self.count[n], dt.int64), dt.index)
+        each = For(j, max_(min_(count, rows), const(0)), self._row(out, n, j))
         return Alloc(self.kept, Alloc(self.gone, For(n, batch, block(begin, each))))
 
     def _row(self, out: Tensor, n: Scalar, j: Scalar) -> Stmt:
@@ -220,6 +222,7 @@ suppressed_rows = Op(
         Sample((_BOXES, _COUNTS, *_limits(0))),
         Sample((_BOXES[..., 1:], np.array([9, -1], np.int64), *_limits(3, 0.9)),
                {"id_index": -1, "score_index": 0, "coord_start": 1}),
+        Sample((_BOXES, np.array([7, 2**64 - 1], np.uint64), np.array(2, np.uint64), _limits()[1])),
         Sample((_BOXES.astype(np.float64), _COUNTS, *_limits(-1, 0.2, np.float64))),
     ),
     doc="""Which of the rows (class, score, box) [n, rows, numbers], the best first, non-maximum suppression leaves out.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
+import math
 import struct
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -80,10 +80,10 @@ def _picture(data: Array) -> Iterator[Any]:
     except ImportError:
         raise UnsupportedError("image.decode needs Pillow", hint="pip install pillow") from None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(io.BytesIO(data.tobytes()), formats=_FORMATS) as found:
-                yield found
+        with Image.open(io.BytesIO(data.tobytes()), formats=_FORMATS) as found:
+            if found.width * found.height > (Image.MAX_IMAGE_PIXELS or math.inf):  # Pillow warns only; filters of
+                raise ValueError(f"{found.width} x {found.height} pixels")  # warnings are of all threads
+            yield found
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise RunError(f"image.decode: {data.size} bytes that are no picture: {error}") from None
 

@@ -29,8 +29,8 @@ from legato.ops._qnn import (
     numbers_array,
     spread_array,
 )
-from legato.ops._rules import FLOAT, NUMBER, normalize_axis, require_dtype, require_rank, stretch, tensor
-from legato.ops._tensors import Array, DtypeName, result_dtype
+from legato.ops._rules import FLOAT, INT, NUMBER, normalize_axis, require_dtype, require_rank, stretch, tensor
+from legato.ops._tensors import Array, DtypeName, known_int, result_dtype
 
 __all__ = ["DequantizeAttrs", "QuantizeAttrs", "SimulatedAttrs", "dequantize", "quantize", "simulated_dequantize",
            "simulated_quantize"]  # fmt: skip
@@ -90,7 +90,12 @@ def _laid_array(p: Array, x: Array, a: Blocked) -> Array:
     """A parameter as it broadcasts against the data."""
     if not a.block_size or not p.ndim:
         return spread_array(p, x.ndim, a.axis)
-    return np.repeat(p, a.block_size, a.axis)[tuple(slice(n) for n in x.shape)]
+    return np.repeat(p, _times(a.block_size, x.shape[a.axis]), a.axis)[tuple(slice(n) for n in x.shape)]
+
+
+def _times(block: int, extent: int | None) -> int:
+    """How often a parameter is there: a block may be longer than the dim."""
+    return block if extent is None else min(block, max(extent, 1))
 
 
 def _laid(b: Builder, p: Expr, x: Expr, a: Blocked) -> Expr:
@@ -98,7 +103,7 @@ def _laid(b: Builder, p: Expr, x: Expr, a: Blocked) -> Expr:
     if not a.block_size or not shape_of(p):
         return along(b, p, len(shape), a.axis)
     at = a.axis % len(shape)
-    whole = b.repeat(p, repeats=a.block_size, axis=at)
+    whole = b.repeat(p, repeats=_times(a.block_size, known_int(shape[at])), axis=at)
     return b.strided_slice(whole, begin=(0,), end=extents([shape[at]]), strides=(1,), axes=(at,))
 
 
@@ -185,6 +190,7 @@ dequantize = Op(
         Sample((np.array([100, -101], np.int32), _SCALE, np.array(0, np.int32)), exact=True),
         Sample((np.array([100, -101], np.int32), _SCALE, _ZERO), exact=True),
         Sample((((2, 5), "int8"), _BLOCKS, np.array(0, np.int8)), {"block_size": 2}, exact=True),
+        Sample((((2, 5), "int8"), _BLOCKS[:, :1], np.array(0, np.int8)), {"block_size": 1 << 40}, exact=True),
         Sample((((3,), "uint16"), _SCALE.astype(np.float16), _ZERO), {"out_dtype": "float16"}, exact=True),
         Sample((((0, 3), "int8"), _SCALES, _ZEROS), exact=True),
     ),
@@ -208,6 +214,7 @@ def _simulated_relation(rel: Relation, data: Type, kind: Type, scale: Type, zero
     require_dtype(rel, ty, FLOAT, "data")
     named = tensor(rel, kind, "dtype")
     require_rank(rel, named, 0, what="dtype")
+    require_dtype(rel, named, INT, "dtype")
     for name, given in (("scale", scale), ("zero point", zero)):
         require_dtype(rel, tensor(rel, given, name), NUMBER, name)
     whole = tensor(rel, zero, "zero point")

@@ -93,6 +93,8 @@ def _whole(value: int) -> Array:
 
 _SUMS = np.array([[-(2**31), -1001, -5, -3, -1, 0], [1, 3, 5, 7, 999, 2**31 - 1]], np.int32)
 _HALF = (_real(0.5), _whole(0), _real(1.0), _whole(0))
+_LONG = np.array([2**24 + 1, -(2**24) - 1, 2**31 - 65], np.int32)  # longer than a mantissa of float32
+_SAME = (_real(0.3), _whole(0), _real(0.3), _whole(0))
 _ODD = (_real(0.037), _whole(3), _real(0.41), _whole(-5))
 _EACH = (np.array([0.5, 2.0, 0.001], np.float32), np.array([0, 1, -2], np.int32), _real(0.7), _whole(1))
 
@@ -110,6 +112,7 @@ requantize = Op(
             for rounding in ROUNDINGS
             for compute in COMPUTE_DTYPES
         ),
+        Sample((_LONG, *_SAME), {"compute_dtype": "float32", "out_dtype": "int32"}),
         Sample((((2, 3, 4), "int32"), *_EACH), {"axis": 1}),
         Sample((((2, 3, 4), "uint8"), *_EACH), {"axis": 1, "out_dtype": "uint8"}),
         Sample((((5,), "int8"), _real(0.5), _whole(1), _real(0.5), _whole(-2)), {"out_dtype": "int16"}),
@@ -186,6 +189,8 @@ def _per_axis_relation(
     ty = tensor(rel, data, "data")
     require_dtype(rel, ty, INT, "data")
     axes = [normalize_axis(rel, n, ty.rank) for n in a.axes]
+    if sorted(set(axes)) != axes:
+        raise rel.fail(f"axes are {a.axes}, wanted each once, in ascending order")
     for name, given in (("multiplier", factor), ("left shift", left), ("right shift", right)):
         of = tensor(rel, given, name)
         require_dtype(rel, of, INT, name)
@@ -199,9 +204,9 @@ def _per_axis_reference(x: Array, factor: Array, left: Array, right: Array, a: F
     axes = {n % x.ndim for n in a.axes}
     shape = [x.shape[n] if n in axes else 1 for n in range(x.ndim)]
     m, before, behind = (p.astype(np.int64).reshape(shape) for p in (factor, left, right))
-    wide = x.astype(np.int64) << before if a.is_lshift_required else x.astype(np.int64)
+    wide = x.astype(np.int64) << before % 64 if a.is_lshift_required else x.astype(np.int64)
     shift = behind + 31 if a.is_rshift_required else np.int64(31)
-    return ((wide * m + (np.int64(1) << (shift - 1))) >> shift).astype(x.dtype)
+    return ((wide * m + (np.int64(1) << (shift - 1) % 64)) >> shift % 64).astype(x.dtype)
 
 
 def _per_axis_expand(b: Builder, x: Expr, factor: Expr, left: Expr, right: Expr, a: FixedPointPerAxisAttrs) -> Expr:
@@ -236,8 +241,10 @@ fixed_point_multiply_per_axis = Op(
         Sample((((2, 3, 2), "int32"), _FACTORS, _SHIFTS, _SHIFTS), {"axes": (1,), "is_lshift_required": True}),
         Sample((((3,), "int32"), _FACTORS, _SHIFTS, _SHIFTS),
                {"axes": (0,), "is_lshift_required": True, "is_rshift_required": True}),
+        Sample((_X, _FACTORS, np.array([64, -1, 63], np.int32), np.array([33, 40, -32], np.int32)),
+               {"axes": (1,), "is_lshift_required": True, "is_rshift_required": True}),
     ),
     doc="""fixed_point_multiply with factors along axes: data · 2^lshift · multiplier / 2³¹ / 2^rshift, halves upwards.
 
-Shifts count only where the attributes say that they are required.""",
+Shifts count only where the attributes say that they are required, modulo 64 as those of right_shift.""",
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from onnx import helper
 from PIL import Image
 
 from legato.base.errors import RunError, UnsupportedError
+from legato.ops.decode import _picture
 from tests.frontend.onnx.peer import compare_node, legato_outputs, model, value
 
 RNG = np.random.default_rng(6)
@@ -67,6 +69,18 @@ def test_pictures() -> None:
         legato_outputs(proto, {"x": np.arange(40, dtype=np.uint8)})
     with pytest.raises(RunError, match="no picture"):  # of a format that is not read
         legato_outputs(proto, {"x": file_of(picture, "GIF")})
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_pictures_of_too_many_elements_are_refused_in_any_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by a filter of warnings, which all threads share."""
+    data, filters = file_of(np.zeros((5, 4, 3), np.uint8), "PNG"), list(warnings.filters)
+    with _picture(data) as found:
+        assert found.size == (4, 5)
+        assert list(warnings.filters) == filters
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 19)
+    with pytest.raises(RunError, match="4 x 5 pixels"), _picture(data):
+        pass
 
 
 @pytest.mark.parametrize("mask", [False, True])
