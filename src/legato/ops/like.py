@@ -78,7 +78,8 @@ def _like(
         return value
 
     def expand(b: Builder, data: Expr, other: Expr, a: Any = None) -> Expr:
-        assert isinstance(data.ty, TensorType) and isinstance(other.ty, TensorType)
+        assert isinstance(data.ty, TensorType)
+        assert isinstance(other.ty, TensorType)
         return b.op(of.name)(data, **found(data.ty, other.ty, a))
 
     return Op(
