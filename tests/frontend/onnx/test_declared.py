@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from legato.base.errors import ImportModelError
-from legato.frontend.onnx import from_onnx
+from legato.frontend.onnx import check, from_onnx
 from tests.frontend.onnx.peer import legato_outputs, model, value
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -117,3 +117,17 @@ def test_outputs_that_are_sequences() -> None:
 )
 def test_what_is_left_open(proto: onnx.ModelProto, feeds: dict[str, np.ndarray], wanted: np.ndarray) -> None:
     np.testing.assert_array_equal(legato_outputs(proto, {"x": X, **feeds})[0], wanted)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [tensor("y", TensorProto.COMPLEX64), helper.make_sparse_tensor_value_info("y", FLOAT, (3,))],
+    ids=["complex", "sparse"],
+)
+def test_a_report_lists_results_of_other_types_than_there_are(result: onnx.ValueInfoProto) -> None:
+    proto = model([helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Swirl", ["x"], ["z"])], [value("x", (3,))])
+    del proto.graph.output[:]
+    proto.graph.output.extend([result, onnx.ValueInfoProto(name="z")])
+    listed = check(proto).unsupported
+    assert {item.operator for item in listed} == {"output", "Swirl"}
+    assert any(str(item).startswith("'y'") for item in listed)

@@ -92,6 +92,8 @@ MOVES: list[Any] = [
     ("SampleOp", [f32(3, 4)], {}),
     ("UnfoldTensor", [f32(3, 9, 2)], {"dim": 1, "size": 3, "step": 2}),
     ("NGramRepeatBlock", [np.array([[0, 1, 2, 0, 1], [3, 3, 3, 3, 3]]), f32(2, 5)], {"ngram_size": 3}),
+    *(("NGramRepeatBlock", [ints(0, 3, 2, length, dtype="int64"), f32(2, 3)], {"ngram_size": size})
+      for length, size in ((1, 4), (2, 4), (3, 4), (4, 4), (5, 1), (3, 2))),
     ("MurmurHash3", [ints(-9999, 9999, 3, 4)], {}),
     ("MurmurHash3", [ints(-9999, 9999, 3, 4)], {"positive": 0, "seed": 42}),
     ("MurmurHash3", [ints(-(2**60), 2**60, 3, 4, dtype="int64")], {"seed": 7}),

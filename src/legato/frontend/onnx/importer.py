@@ -27,22 +27,9 @@ from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, FunctionKey, Seen, Unknown, Value, spread
 from legato.frontend.onnx.graph import Step, reads, schedule
 from legato.frontend.onnx.initializers import Weight, array_of, initializers
-from legato.frontend.onnx.inputs import (
-    Constants,
-    Dims,
-    Shapes,
-    check_declared,
-    check_size,
-    input_types,
-)
+from legato.frontend.onnx.inputs import Constants, Dims, Shapes, check_declared, check_size, input_types
 from legato.frontend.onnx.naming import with_names
-from legato.frontend.onnx.proto import (
-    AttributeProto,
-    FunctionProto,
-    GraphProto,
-    NodeProto,
-    TypeProto,
-)
+from legato.frontend.onnx.proto import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
 from legato.frontend.onnx.reader import Source, opsets_of
 from legato.frontend.onnx.report import NCHWC, OPTIMISED, Report, Unsupported, unsupported_error, why_absent
 from legato.frontend.onnx.schema_functions import schema_function
@@ -128,12 +115,7 @@ class Importer:
         missing = {
             v.name: UNKNOWN for v in self.graph.input if v.name not in {*params, *constants, *self._initializers}
         }
-        names = {
-            *params,
-            *constants,
-            *missing,
-            *self._initializers,
-        }
+        names = {*params, *constants, *missing, *self._initializers}
         steps = schedule(self.graph.node, names, outputs, self.source.name)
         top = Frame(iter(steps), ChainMap({**params, **constants, **missing}), self.source.opsets)
         numbers = {t.name: n for n, t in enumerate(self.graph.initializer)}
@@ -144,7 +126,7 @@ class Importer:
         known = [value for value in results if isinstance(value, Expr)]
         for declared, value in zip(self.graph.output, results, strict=True):
             if isinstance(value, Expr) and id(value) not in self.b.keys:  # the matrix of what is declared as maps
-                check_declared(declared, value.ty)
+                self._check_output(declared, value.ty)
         keys = {n: self.b.keys[id(v)][1] for n, v in zip(outputs, results, strict=True) if id(v) in self.b.keys}
         is_whole = not self.unsupported and not self._faults and len(known) == len(outputs)
         if is_whole:
@@ -157,6 +139,13 @@ class Importer:
         called = [text for name, value in zip(outputs, known, strict=True) for text in _result_names(name, value.ty)]
         attrs = {"output_names": tuple(called), **({"output_keys": keys} if keys else {})}
         return self.b.function(tuple(params.values()), body, attrs=attrs)
+
+    def _check_output(self, declared: ValueInfoProto, ty: Type | None) -> None:
+        """What is declared as something that Legato does not have is listed."""
+        try:
+            check_declared(declared, ty)
+        except UnsupportedError as error:
+            self._note(declared.name, "output", "", error.message)
 
     def module(self) -> Module:
         """The model as a module with one function, `main`.

@@ -20,6 +20,7 @@ OPTIMISED = (
     "ORT_ENABLE_EXTENDED at most"
 )
 _SHOWN = 100
+_VALUES = ("input", "output", "initializer")  # what is refused and is no node
 
 _TEXT = "an operator of ONNX Runtime that cuts words: cut them before the model"
 _GRADIENT = "import the model without the node, and take the gradients of that by legato.grad"
@@ -61,7 +62,7 @@ def why_absent(domain: str, operator: str) -> str:
 class Unsupported:
     """A node that cannot be imported. `opset`: the version of its domain's operator set, 0 if the model names none.
 
-    An input or an initializer stands for itself, with "input" or "initializer" as the operator; the reason names it.
+    An input, output or initializer stands for itself, with that word as the operator; the reason names it.
     """
 
     node: str
@@ -71,7 +72,7 @@ class Unsupported:
     reason: str
 
     def __str__(self) -> str:
-        if self.operator in ("input", "initializer"):
+        if self.operator in _VALUES:
             return self.reason
         return f"{self.node}: {self.domain or 'ai.onnx'}.{self.operator} of operator set {self.opset}: {self.reason}"
 
@@ -111,7 +112,7 @@ def unsupported_error(name: str, found: Sequence[Unsupported]) -> UnsupportedErr
 
 def way_out(found: Sequence[Unsupported]) -> str | None:
     """What helps with any node that is refused."""
-    nodes = (item for item in found if item.operator not in ("input", "initializer") and item.domain != NCHWC)
+    nodes = (item for item in found if item.operator not in _VALUES and item.domain != NCHWC)
     first = next(nodes, None)
     if first is None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from legato.arith.expr import const
+from legato.arith.expr import const, max_
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
@@ -56,18 +56,22 @@ def word_conv_embedding(
 
 
 def n_gram_repeat_block(b: Emitter, ids: Expr, scores: Expr, *, ngram_size: int) -> Expr:
-    """Scores of -∞ for what would repeat the last `ngram_size` - 1 ids of a row and the one that came after them."""
+    """Scores of -∞ for what would repeat the last `ngram_size` - 1 ids of a row and the one that came after them; rows
+    of fewer ids repeat nothing."""
     if ngram_size < 1:
         raise ImportModelError(f"ngram_size is {ngram_size}, wanted a positive number")
     length = b.dims_of_rank(ids, 2, "ids")[1]
     b.dims_of_rank(scores, 2, "scores")
     before = ngram_size - 1
-    count = simplify(length - before)
-    b.require(*sides_of_least(count, const(0)), "ids beside those that are compared")
+    count = simplify(max_(length - before, const(0)))
+    if count is const(0):
+        return scores
+    compared = b.arange(start=const(0), stop=const(before), step=1, dtype=dt.int64)
+    last = b.take(ids, b.add(compared, b.extent(count, dt.int64)), axis=1, mode="clip")
     places = _windows(b, count, const(before))
-    last = b.strided_slice(ids, begin=(count,), end=(length,), strides=(1,), axes=(1,))
     same = b.all(b.equal(b.take(ids, places, axis=1, mode="fast"), b.expand_dims(last, axis=1)), axis=(2,))
-    after = b.strided_slice(ids, begin=(before,), end=(length,), strides=(1,), axes=(1,))
+    begin = simplify(length - count)
+    after = b.strided_slice(ids, begin=(begin,), end=(length,), strides=(1,), axes=(1,))
     words = b.arange(start=const(0), stop=b.dims_of(scores)[1], step=1, dtype=dt.int64)
     hit = b.logical_and(b.expand_dims(same, axis=2), b.equal(b.expand_dims(b.to(after, dt.int64), axis=2), words))
     return b.where(b.any(hit, axis=(1,)), b.like(float("-inf"), scores), scores)
