@@ -130,6 +130,14 @@ def test_casts(source_type: dt.DType, target: dt.DType, values: list[Any], expec
     np.testing.assert_array_equal(out.astype(np.float64), np.array(expected, target.numpy).astype(np.float64))
 
 
+def test_indices_have_64_bits() -> None:
+    a, c = buffer("a", 1, dtype=dt.uint64), buffer("c", 1, dtype=dt.float64)
+    out = np.zeros(1)
+    value = Cast(Cast(Load(a, (const(0),)), dt.index), dt.float64)
+    run(Func("f", (a, c), Store(c, (const(0),), value)), [np.array([2**64 - 3], np.uint64), out])
+    assert out == -3
+
+
 def test_intrinsics_follow_their_reference() -> None:
     a, c, i = buffer("a", 3), buffer("c", 3), fresh("i")
     x = np.array([0.5, 1.0, 2.0], np.float32)

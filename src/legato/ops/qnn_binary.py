@@ -169,6 +169,7 @@ _SAMPLES = (
            {"rhs_axis": 0}),
     Sample((((3, 2), "int8"), ((3, 3, 1), "int8"), *_scale([0.1, 0.2, 0.3], [0, 1, 2]),
             *_scale([0.1, 0.2, 0.3], [0, 1, 2]), *_scale(0.1, 0)), {"lhs_axis": 0, "rhs_axis": 1}),
+    Sample((_CODES, _CODES[::-1].copy(), *_scale(0.1, 3), *_scale(1e-9, -(2**31)), *_scale(0.2, 1))),
     Sample((((0, 3), "int8"), ((3,), "int8"), *_scale(0.1, 0), *_scale(0.3, 0), *_scale(0.2, 0))),
 )  # fmt: skip
 
@@ -201,8 +202,8 @@ def _mul_expand(
 ) -> Expr:
     s, z = along(b, s, 0, 0), along(b, z, 0, 0)
     ranks = len(shape_of(lhs)), len(shape_of(rhs))
-    left = b.cast(centred(b, lhs, along(b, lz, ranks[0], a.lhs_axis)), dtype=dt.int64)
-    right = b.cast(centred(b, rhs, along(b, rz, ranks[1], a.rhs_axis)), dtype=dt.int64)
+    left = b.cast(centred(b, lhs, along(b, lz, ranks[0], a.lhs_axis), dt.int64), dtype=dt.int64)
+    right = b.cast(centred(b, rhs, along(b, rz, ranks[1], a.rhs_axis), dt.int64), dtype=dt.int64)
     both = _both(b, along(b, ls, ranks[0], a.lhs_axis), along(b, rs, ranks[1], a.rhs_axis))
     return rescaled(b, b.multiply(left, right), ratio(b, both, s), z, "UPWARD", "int64", dtype_of(lhs))
 

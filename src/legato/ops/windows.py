@@ -174,7 +174,7 @@ dilate = Op(
 def _mirror_relation(rel: Relation, data: Type, a: MirrorPadAttrs) -> Type:
     x = tensor(rel, data, "data")
     require_choice(rel, "mode", a.mode, ("SYMMETRIC", "REFLECT"))
-    if len(a.pad_width) != x.rank or any(len(w) != 2 or min(w) < 0 for w in a.pad_width):
+    if len(a.pad_width) != x.rank or any(min(w) < 0 for w in a.pad_width):
         raise rel.fail(f"pad_width is {a.pad_width}, wanted (before, after), 0 or more, of each of {x.rank} dims")
     least = int(a.mode == "REFLECT")
     found = []

@@ -427,7 +427,7 @@ class _Scope:
         if source.is_float:
             limits = dt.int64 if target is dt.index else target
             return f"float_to_int({a}, {limits.min}, {limits.max})"
-        return f"int({a})" if source.is_bool else _wrapped(a, target)
+        return f"int({a})" if source.is_bool else _wrapped(a, _machine(target) if source is dt.uint64 else target)
 
     def call(self, e: Call) -> str:
         record = INTRINSICS.get(e.name)
