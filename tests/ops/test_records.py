@@ -42,7 +42,8 @@ from tests.ops.symbols import Sizes, Symbols, at_sizes, sizes_around, symbols_of
 from tests.ops.test_ops import OPS, arguments, assert_close, call, fits, leaves, leaves_of_type, type_of
 
 LARGE = 50
-RESHAPES = table()["reshape"], table()["contrib_reverse_reshape"]  # a literal below 1 is a code in their new shape, a dim an extent
+# A literal below 1 is a code in the new shapes of these, a dim an extent.
+RESHAPES = table()["reshape"], table()["contrib_reverse_reshape"]
 ALL = bool(os.environ.get("LEGATO_FUZZ"))
 
 
