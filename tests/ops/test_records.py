@@ -42,7 +42,8 @@ from tests.ops.symbols import Sizes, Symbols, at_sizes, sizes_around, symbols_of
 from tests.ops.test_ops import OPS, arguments, assert_close, call, fits, leaves, leaves_of_type, type_of
 
 LARGE = 50
-RESHAPE = table()["reshape"]  # a literal below 1 is a code in its new shape, a dim an extent
+# A literal below 1 is a code in the new shapes of these, a dim an extent.
+RESHAPES = table()["reshape"], table()["contrib_reverse_reshape"]
 ALL = bool(os.environ.get("LEGATO_FUZZ"))
 
 
@@ -84,7 +85,7 @@ def outcome(run: Callable[[], Any], refusals: tuple[type[Exception], ...] = (Run
 def literally(symbols: Symbols, args: list[Any], sizes: Sizes) -> Any:
     """What the operator gives for literals; it is typed first."""
     op, types, attrs = symbols.at(sizes)
-    if op is RESHAPE and symbols.numbers:
+    if op in RESHAPES and symbols.numbers:
         if min(attrs.newshape, default=0) < 0:
             raise RunError("an extent below 0")
         attrs = replace(attrs, allowzero=True)
@@ -109,7 +110,7 @@ def with_dims(op: Op, values: list[Any], sample: Sample) -> tuple[Symbols, Modul
     """The sample with dims for all numbers and its program. Where extents decide a rank, or how many results there
     are, they stay as they are."""
     symbols = symbols_of(op, values, sample)
-    if op is RESHAPE and min(map(int, sample.attrs["newshape"]), default=1) < 1:
+    if op in RESHAPES and min(map(int, sample.attrs["newshape"]), default=1) < 1:
         symbols = symbols.without_numbers()
     refusal = None
     for part in (symbols, symbols.without_extents()):

@@ -208,8 +208,6 @@ def test_shapes_and_dtypes_of_others() -> None:
     v = np.arange(24, dtype="float32").reshape(2, 3, 4)
     collapsed = relay.IRModule.from_expr(list(calls)[5])
     assert np.array_equal(relay.create_executor("debug", collapsed).evaluate()(v), v.sum((0, 2))[:, None])
-    with pytest.raises(UnsupportedError, match="is not known yet"):
-        relay.cast_like(x, relay.var("z"))
     assert relay.slice_like(relay.var("s", shape=()), x).checked_type == relay.scalar_type("float32")
     for axes in ((3,), (-4,), (2,)):
         with pytest.raises(TypeCheckError, match="there is no axis"):
@@ -218,6 +216,52 @@ def test_shapes_and_dtypes_of_others() -> None:
         inferred(relay.layout_transform(x, "NCHW", "NCHW4c"))
     with pytest.raises(TypeCheckError, match="is not a layout"):
         inferred(relay.layout_transform(x, "NCW", "NCW" + "9" * 5000 + "c"))
+
+
+@pytest.mark.parametrize(("name", "shape", "found"), [
+    ("cast_like", (1,), "Tensor[(2, 3, 4), int8]"),
+    ("reshape_like", (4, 6), "Tensor[(4, 6), float32]"),
+    ("slice_like", (1, 2, 1), "Tensor[(1, 2, 1), float32]"),
+    ("broadcast_to_like", (5, 2, 3, 4), "Tensor[(5, 2, 3, 4), float32]"),
+    ("collapse_sum_like", (3, 1), "Tensor[(3, 1), float32]"),
+])  # fmt: skip
+def test_shapes_and_dtypes_of_others_that_inference_finds(name: str, shape: tuple[int, ...], found: str) -> None:
+    x, z = relay.var("x", shape=(2, 3, 4)), relay.var("z")
+    f = relay.Function([z], getattr(relay, name)(x, z))
+    call = relay.Call(f, [relay.zeros(shape, "int8")])
+    assert str(inferred(relay.Function([x], call))["main"].ret_type) == found
+
+
+def test_operators_made_of_python_values() -> None:
+    """Against NumPy."""
+    x, v = np.arange(20, dtype="float32").reshape(4, 5), np.full((2, 2), -1, "float32")
+    a, b = relay.const(x), relay.const(v)
+    wanted = x.copy()
+    wanted[3:0:-2, 1:3] = v
+    cases = [
+        (relay.trilu(a, 1), np.triu(x, 1)),
+        (relay.trilu(a, relay.const(-1), False), np.tril(x, -1)),
+        (relay.strided_set(a, b, [3, 1], [0, 3], [-2, 1]), wanted),
+        (relay.strided_set(b, b, [0], [2]), v),
+        (relay.reverse_reshape(a, (-1, 0)), x),
+        (relay.searchsorted(relay.const([1, 3, 5]), relay.const([3, 4]), right=True), np.array([2, 2])),
+        (relay.unravel_index(relay.const([7, 3]), relay.const([2, 5])), np.array(np.unravel_index([7, 3], (2, 5)))),
+        (relay.invert_permutation(relay.const([2, 0, 1])), np.array([1, 2, 0])),
+        (relay.adv_index([a, relay.const([0, 2]), relay.const([[1], [3]])]), x[[0, 2], [[1], [3]]]),
+        (relay.meshgrid([relay.const([1, 2]), relay.const([3, 4, 5])], "xy")[1], np.meshgrid([1, 2], [3, 4, 5])[1]),
+        (relay.nn.mirror_pad(a, ((1, 1), (0, 2))), np.pad(x, ((1, 1), (0, 2)), "symmetric")),
+        (relay.sparse_reshape(relay.const([[0, 1], [1, 2]]), relay.const([2, 3]), relay.const([-1]))[0],
+         np.array([[1], [5]])),
+        (relay.matrix_set_diag(a, relay.const([7.0, 8, 9]), 2), x + np.diag([5.0, 0, -5], 2)[:4]),
+    ]  # fmt: skip
+    for call, expected in cases:
+        mod = relay.IRModule.from_expr(call)
+        for kind in ("debug", "vm"):
+            assert np.array_equal(relay.create_executor(kind, mod).evaluate()(), expected), call
+    with pytest.raises(TypeCheckError, match="LEFT or RIGHT twice"):
+        relay.matrix_set_diag(a, a, 0, "CENTER")
+    with pytest.raises(TypeCheckError, match="give strides"):
+        relay.strided_set(a, b, relay.var("begin"), [2])
 
 
 def test_modules_as_json() -> None:

@@ -12,9 +12,11 @@ from legato.base.dataclass import dataclass
 from legato.infer.holes import Hole, NotYet
 from legato.ir.attr_record import Attrs
 from legato.ir.expr import Call, Expr
-from legato.ir.op import Op, Relation, Sample
+from legato.ir.op import Fusion, Op, Relation, Sample
 from legato.ir.types import Type
 from legato.ops._gradients import no_gradient
+from legato.ops._rules import tensor
+from legato.te.tensor import compute
 
 if TYPE_CHECKING:
     from legato.infer.builder import Builder
@@ -75,4 +77,31 @@ stop_gradient = Op(
     storage=True,
     samples=(Sample((((2, 3), "float32"),), exact=True), Sample((((3,), "int64"),), exact=True)),
     doc="data itself, a constant for differentiation: no gradient flows through it.",
+)
+
+stop_fusion = Op(
+    name="annotation.stop_fusion",
+    args=("data",),
+    type_rel=lambda relation, data: tensor(relation, data, "data"),
+    reference=_itself,
+    compute=lambda data, out_type: compute(out_type.shape, lambda *i: data[i], "stop_fusion"),
+    grad=_through,
+    fusion=Fusion.OPAQUE,
+    storage=True,
+    samples=(Sample((((2, 3), "float32"),), exact=True), Sample((((), "int64"),), exact=True)),
+    doc="data itself: what computes it and what reads it are never one kernel.",
+)
+
+checkpoint = Op(
+    name="annotation.checkpoint",
+    args=("data",),
+    type_rel=_same,
+    reference=_itself,
+    expand=_expand,
+    grad=_through,
+    storage=True,
+    samples=(Sample((((2, 3), "float32"),), exact=True), Sample((((3,), "int64"),), exact=True)),
+    doc="""data itself, which the original's gradient kept and computed again what it is made of.
+
+Here memory is weighed for the whole program: the pass Rematerialize decides what is computed again.""",
 )

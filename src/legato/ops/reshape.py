@@ -170,6 +170,48 @@ reshape = Op(
 )
 
 
+def _from_behind(shape: Sequence[Dim], attrs: ReshapeAttrs) -> tuple[Dim, ...]:
+    """The result's dims where the codes are read from the last to the first."""
+    return target_shape(shape[::-1], ReshapeAttrs(attrs.newshape[::-1], attrs.allowzero))[::-1]
+
+
+def _reverse_type(relation: Relation, x: Type, attrs: ReshapeAttrs) -> Type:
+    ty = tensor(relation, x, "data")
+    for d in ty.shape:
+        known_dim(d)
+    if any(isinstance(code, int) and code == -4 for code in attrs.newshape):
+        raise relation.fail("newshape has a -4, whose entries follow it", hint="reshape splits dims")
+    try:
+        shape = _from_behind(ty.shape, attrs)
+    except ShapeError as error:
+        raise relation.fail(str(error), details=[f"newshape : {_show(attrs.newshape)}"]) from None
+    return _reshape_type(relation, x, ReshapeAttrs(shape))
+
+
+def _reverse_reference(x: Array, attrs: ReshapeAttrs) -> Array:
+    return x.reshape([as_int(d) for d in _from_behind(total(x), attrs)])
+
+
+def _reverse_expand(b: Builder, x: Node, attrs: ReshapeAttrs) -> Node:
+    return in_shape(b, x, _from_behind(shape_of(x), attrs))
+
+
+contrib_reverse_reshape = Op(
+    name="contrib_reverse_reshape",
+    args=("data",),
+    attrs=ReshapeAttrs,
+    type_rel=_reverse_type,
+    reference=_reverse_reference,
+    expand=_reverse_expand,
+    storage=True,
+    samples=(
+        Sample((((10, 5, 4), "float32"),), {"newshape": (-1, 0)}, exact=True),
+        Sample((((2, 3, 4, 5), "int8"),), {"newshape": (-2, -3)}, exact=True),
+        Sample((((2, 6), "float32"),), {"newshape": (3, 2, 2)}, exact=True),
+    ),
+    doc="As reshape, with the codes read from the last to the first, each beside the last dims of the input.",
+)
+
 # ------------------------------------------------------------------ squeeze, expand_dims, batch_flatten
 
 

@@ -29,6 +29,7 @@ from legato.relay.op.like import (
     reshape_like,
     slice_like,
 )
+from legato.relay.op.made import matrix_set_diag, reverse_reshape, strided_set, trilu
 from legato.relay.op.op import (
     Op,
     get,
@@ -54,6 +55,7 @@ __all__ = [
     "get",
     "image",
     "logsumexp",
+    "matrix_set_diag",
     "mean_std",
     "mean_variance",
     "nn",
@@ -66,12 +68,15 @@ __all__ = [
     "register_legalize",
     "register_mixed_precision_conversion",
     "reshape_like",
+    "reverse_reshape",
     "signal",
     "slice_like",
     "std",
     "stft",
+    "strided_set",
     "tensor",
     "transform",
+    "trilu",
     "variance",
     "vision",
 ]  # fmt: skip

@@ -240,6 +240,8 @@ def _result(record: Op, call: Call, attrs: Mapping[str, Any]) -> Any:
         size = len(parts) + 1 if isinstance(parts, tuple) else int(parts)
     elif record.name.removeprefix(PREFIX) == "topk" and attrs["ret_type"] == "both":
         size = 2
+    elif record.name == "meshgrid":
+        size = len(call.args[0].fields) if isinstance(call.args[0], Tuple) else None
     elif record.name == "unique":
         size = 5 if attrs["return_counts"] else 4
     if record.name == "nn.dropout":

@@ -122,6 +122,8 @@ RESULTS: Final[Mapping[str, int]] = {
     "random.threefry_split": 2,
     "random.uniform": 2,
     "rdft": 2,
+    "sparse_fill_empty_rows": 3,
+    "sparse_reshape": 2,
     "vision.multibox_transform_loc": 2,
     "vision.regular_non_max_suppression": 4,
 }

@@ -1,6 +1,6 @@
-"""Operators that take a shape or dtype from another tensor: here from its type, so no operator is needed for them.
+"""Operators that take a shape or dtype from another tensor: from its type, where that is known.
 
-UnsupportedError where the type of that tensor is not known yet.
+Where it is not, they are calls of the operators of these names, and type inference finds it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from legato.base.errors import TypeCheckError, UnsupportedError
+from legato.base.errors import TypeCheckError
 from legato.ir.expr import Expr
 from legato.ir.types import TensorType
 from legato.relay.op._functions import function
@@ -16,20 +16,18 @@ from legato.relay.op._functions import function
 __all__ = ["broadcast_to_like", "cast_like", "collapse_sum_like", "reshape_like", "slice_like"]
 
 
-def _type(name: str, e: Expr) -> TensorType:
-    if not isinstance(e.ty, TensorType):
-        raise UnsupportedError(f"relay.{name}: the type of {e!r} is not known yet", hint="infer types first")
-    return e.ty
-
-
 def cast_like(data: Expr, dtype_like: Expr) -> Any:
     """`data` with elements of the dtype of `dtype_like`."""
-    return function("cast")(data, _type("cast_like", dtype_like).dtype)
+    if not isinstance(dtype_like.ty, TensorType):
+        return function("cast_like")(data, dtype_like)
+    return function("cast")(data, dtype_like.ty.dtype)
 
 
 def broadcast_to_like(data: Expr, broadcast_type: Expr) -> Any:
     """`data` in the shape of `broadcast_type`."""
-    return function("broadcast_to")(data, _type("broadcast_to_like", broadcast_type).shape)
+    if not isinstance(broadcast_type.ty, TensorType):
+        return function("broadcast_to_like")(data, broadcast_type)
+    return function("broadcast_to")(data, broadcast_type.ty.shape)
 
 
 def reshape_like(
@@ -41,17 +39,21 @@ def reshape_like(
     rhs_end: int | None = None,
 ) -> Any:
     """`data` with its dims from `lhs_begin` to `lhs_end` replaced by those of `shape_like` from `rhs_begin` on."""
-    new = _type("reshape_like", shape_like).shape[rhs_begin:rhs_end]
+    if not isinstance(shape_like.ty, TensorType) or not isinstance(data.ty, TensorType):
+        return function("reshape_like")(data, shape_like, lhs_begin, lhs_end, rhs_begin, rhs_end)
+    new = shape_like.ty.shape[rhs_begin:rhs_end]
     if lhs_begin == 0 and lhs_end is None:
         return function("reshape")(data, new)
-    own = _type("reshape_like", data).shape
+    own = data.ty.shape
     end = len(own) if lhs_end is None else lhs_end
     return function("reshape")(data, (*own[:lhs_begin], *new, *own[end:]))
 
 
 def slice_like(data: Expr, shape_like: Expr, axes: Sequence[int] | None = None) -> Any:
     """The beginning of `data` along `axes` (all: None), as long as `shape_like` is there."""
-    own, like = _type("slice_like", data).shape, _type("slice_like", shape_like).shape
+    if not isinstance(data.ty, TensorType) or not isinstance(shape_like.ty, TensorType):
+        return function("slice_like")(data, shape_like, axes)
+    own, like = data.ty.shape, shape_like.ty.shape
     rank = len(own)
     listed = tuple(axes or range(rank))
     for a in listed:
@@ -63,4 +65,6 @@ def slice_like(data: Expr, shape_like: Expr, axes: Sequence[int] | None = None) 
 
 def collapse_sum_like(data: Expr, collapse_type: Expr) -> Any:
     """The sums of `data` over what broadcasting from the shape of `collapse_type` would have repeated."""
-    return function("collapse_sum_to")(data, _type("collapse_sum_like", collapse_type).shape)
+    if not isinstance(collapse_type.ty, TensorType):
+        return function("collapse_sum_like")(data, collapse_type)
+    return function("collapse_sum_to")(data, collapse_type.ty.shape)
