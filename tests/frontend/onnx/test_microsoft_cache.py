@@ -271,6 +271,7 @@ def test_compiled() -> None:
         ({"sliding_window_cache": 1}, ImportModelError),
         ({"do_rotary": 1}, ImportModelError),
         ({"num_heads": 3}, LegatoError),
+        ({"kv_num_heads": -1}, ImportModelError),
     ],
 )
 def test_refusals(change: dict[str, Any], error: type[LegatoError]) -> None:

@@ -101,6 +101,8 @@ def _operands(
         raise ImportModelError("keys without values, or values without keys")
     if key is not None and value is not None:
         return heads_of(b, query, heads), heads_of(b, key, own), heads_of(b, value, own)
+    if min(heads, own) < 1:
+        raise ImportModelError(f"{heads} heads of queries and {own} of keys, wanted 1 or more")
     whole = heads_of(b, query, heads + 2 * own)
     bounds = ((0, heads), (heads, heads + own), (heads + own, heads + 2 * own))
     q, k, v = (b.strided_slice(whole, begin=(n,), end=(m,), strides=(1,), axes=(1,)) for n, m in bounds)
