@@ -221,7 +221,7 @@ def test_a_cache_of_a_window(
                 np.testing.assert_allclose(got[row, :, :left], want[row, :, :left], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("state", ["prompt", "step"])
+@pytest.mark.parametrize("state", ["prompt", "step", "buffer"])
 @pytest.mark.parametrize("stage", [1, 2])
 def test_scores_and_weights_are_results(stage: int, state: str) -> None:
     inputs, attributes = operands(state, {"softcap": 2.0, "qk_output": stage})
