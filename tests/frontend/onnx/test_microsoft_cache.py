@@ -221,7 +221,7 @@ def test_a_cache_of_a_window(
                 np.testing.assert_allclose(got[row, :, :left], want[row, :, :left], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("state", ["prompt", "step"])
+@pytest.mark.parametrize("state", ["prompt", "step", "buffer"])
 @pytest.mark.parametrize("stage", [1, 2])
 def test_scores_and_weights_are_results(stage: int, state: str) -> None:
     inputs, attributes = operands(state, {"softcap": 2.0, "qk_output": stage})
@@ -271,6 +271,7 @@ def test_compiled() -> None:
         ({"sliding_window_cache": 1}, ImportModelError),
         ({"do_rotary": 1}, ImportModelError),
         ({"num_heads": 3}, LegatoError),
+        ({"kv_num_heads": -1}, ImportModelError),
     ],
 )
 def test_refusals(change: dict[str, Any], error: type[LegatoError]) -> None:

@@ -125,16 +125,14 @@ def multiplied(b: Emitter, x: Expr, y: Expr, zero: Expr | None, zeros: Expr | No
 
 def numbers(b: Emitter, x: Expr, scale: Expr, zero: Expr | None) -> Expr:
     """What codes stand for; one scale for all."""
-    own = b.constant(0, b.dtype(x)) if zero is None else flat(b, zero)
-    return b.qnn.dequantize(x, flat(b, scale), own, axis=0, out_dtype=b.dtype(scale))
+    return b.qnn.dequantize(x, *parameters(b, x, scale, zero), axis=0, out_dtype=b.dtype(scale))
 
 
 def codes(b: Emitter, y: Expr, scale: Expr, zero: Expr | None, like: Expr) -> Expr:
     """The codes of numbers, in the dtype of `like`."""
-    dtype = b.dtype(like)
-    own = b.constant(0, dtype) if zero is None else flat(b, zero)
-    return b.qnn.quantize(y, flat(b, scale), own, axis=0, out_dtype=dtype)
+    return b.qnn.quantize(y, *parameters(b, like, scale, zero), axis=0, out_dtype=b.dtype(like))
 
 
 def parameters(b: Emitter, x: Expr, scale: Expr, zero: Expr | None) -> tuple[Expr, Expr]:
-    return flat(b, scale), b.constant(0, b.dtype(x)) if zero is None else flat(b, zero)
+    """The scale and the zero point of the codes `x` as scalars."""
+    return flat(b, scale), flat(b, zero_or(b, zero, b.dtype(x)))

@@ -21,8 +21,8 @@ def heads_of(b: Emitter, x: Expr, heads: int | None) -> Expr:
     """(batch, heads, length, size), from that or from (batch, length, heads · size)."""
     if b.rank(x) == 4:
         return x
-    if b.rank(x) != 3 or not heads:
-        raise ImportModelError(f"the number of heads must be given for an input of rank {b.rank(x)}")
+    if b.rank(x) != 3 or heads is None or heads < 1:
+        raise ImportModelError(f"{heads} heads of an input of rank {b.rank(x)}, wanted 1 or more, and rank 3 or 4")
     n, length, hidden = b.dims_of(x)
     size = simplify(hidden // heads)
     if provably_different(size * heads, hidden):

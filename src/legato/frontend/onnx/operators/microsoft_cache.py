@@ -57,7 +57,7 @@ def group_query_attention(
     smooth_softmax: int = -1,
     softcap: float = 0.0,
     v_quant_type: str = "NONE",
-) -> tuple[Expr | None, ...]:
+) -> tuple[Expr, ...]:
     """Each query attends to the keys of its row up to its own place, which are the past's and the new ones; further
     outputs: the cache with these, and the scores or weights."""
     if k_quant_type != "NONE" or v_quant_type != "NONE" or k_scale is not None or v_scale is not None:
@@ -89,8 +89,12 @@ def group_query_attention(
     scores = b.where(held.seen, scores, b.like(-np.inf, scores))
     weights = _weights(b, scores, head_sink, smooth=smooth_softmax > 0)
     y = joined(b, b.to(attended(b, weights, b.wide(held.values)), b.dtype(query)))
+    if sliding_window_cache or b.outputs < 4:
+        return y, *held.present
     shown = weights if qk_output == 2 else b.where(held.seen, scores, b.like(0, scores))
-    return y, *held.present, None if sliding_window_cache else b.to(shown, b.dtype(query))
+    if past is not None:  # whose buffer may have room for more
+        shown = b.columns(shown, 0, b.dim(total_sequence_length, "the number of tokens"))
+    return y, *held.present, b.to(shown, b.dtype(query))
 
 
 def _operands(
@@ -101,6 +105,8 @@ def _operands(
         raise ImportModelError("keys without values, or values without keys")
     if key is not None and value is not None:
         return heads_of(b, query, heads), heads_of(b, key, own), heads_of(b, value, own)
+    if min(heads, own) < 1:
+        raise ImportModelError(f"{heads} heads of queries and {own} of keys, wanted 1 or more")
     whole = heads_of(b, query, heads + 2 * own)
     bounds = ((0, heads), (heads, heads + own), (heads + own, heads + 2 * own))
     q, k, v = (b.strided_slice(whole, begin=(n,), end=(m,), strides=(1,), axes=(1,)) for n, m in bounds)

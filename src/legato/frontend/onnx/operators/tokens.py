@@ -16,7 +16,7 @@ from legato.ir.expr import Expr
 
 _MODES = ("TF", "IDF", "TFIDF")
 _MOST_STEPS = 512  # comparisons of tokens that are written out
-_MOST_COLUMNS = 1 << 26
+_MOST_COLUMNS = 1 << 24
 
 
 def tf_idf_vectorizer(
