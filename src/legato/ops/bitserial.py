@@ -63,7 +63,11 @@ class BitserialDenseAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class BitserialConv2DAttrs(Attrs):
-    """As BitserialDenseAttrs, and Conv2DAttrs; `activation_bits`: how many bits of the data count."""
+    """As BitserialDenseAttrs. `activation_bits`: how many bits of the data count; `strides`: the distances of windows;
+    `padding`: one number, one per dimension, or all befores then all afters. `channels`: those of the result;
+    `kernel_size`: the extents of a window; both are needed only where the weight's type is to be inferred.
+    `data_layout`: of the data; `kernel_layout`: of the weight.
+    """
 
     strides: tuple[int, ...] = (1, 1)
     padding: tuple[int, ...] = (0, 0)
