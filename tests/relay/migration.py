@@ -1,4 +1,4 @@
-"""The tables of docs/migration.md, from names.tsv and from what the package has.
+"""The tables of docs/migration.md, from names.tsv, operators.tsv and from what the package has.
 
 python tests/relay/migration.py        writes them into the document
 """
@@ -14,6 +14,7 @@ from legato.testing import MODELS
 
 DOCUMENT = Path(__file__).parents[2] / "docs/migration.md"
 NAMES = Path(__file__).with_name("names.tsv")
+OPERATORS = Path(__file__).with_name("operators.tsv")
 
 
 def names() -> str:
@@ -23,6 +24,22 @@ def names() -> str:
     for name, here, difference in rows:
         lines.append(f"| `tvm.{name}` | {'not here' if here == '-' else f'`{here}`'} | {difference} |")
     return "\n".join(lines)
+
+
+def operators() -> dict[str, str]:
+    """The operators of the original, and why one is not here; "": it is."""
+    lines = (line for line in OPERATORS.read_text().splitlines() if not line.startswith("#"))
+    return {name: reason for name, _, reason in (line.partition("\t") for line in lines)}
+
+
+def absent() -> str:
+    """The table of operators that are not here, those with one reason in a row."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in operators().items():
+        if reason:
+            by_reason.setdefault(reason, []).append(f"`{name}`")
+    rows = [f"| {', '.join(names)} | {reason} |" for reason, names in by_reason.items()]
+    return "\n".join(["| operators | what they are |", "|---|---|", *rows])
 
 
 def lists() -> str:
@@ -48,7 +65,7 @@ def lists() -> str:
 
 def written(text: str) -> str:
     """The document with its tables as they should be."""
-    for key, table in (("names", names()), ("lists", lists())):
+    for key, table in (("names", names()), ("operators", absent()), ("lists", lists())):
         before, after = text.split(f"<!-- {key} -->", 1)
         text = f"{before}<!-- {key} -->\n\n{table}\n\n<!-- end -->{after.split('<!-- end -->', 1)[1]}"
     return text

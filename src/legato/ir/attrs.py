@@ -84,7 +84,8 @@ def _plain(name: str, value: Any, op: Op, span: Span | None) -> Any:
         return _plain("", value.tolist(), op, span) if value.ndim else value.item()
     if isinstance(value, np.generic):
         return value.item()
-    if name.endswith("dtype") and value not in (None, "", "None"):  # Relay's requantize has "None" for its default
+    # Relay's requantize has "None" for its default.
+    if name.endswith(("dtype", "pack_type")) and value not in (None, "", "None"):
         return _dtype(name, value, op, span)
     return value
 

@@ -336,6 +336,7 @@ class op:
     acos: _t.Any
     acosh: _t.Any
     add: _t.Any
+    adv_index: _t.Any
     all: _t.Any
     annotation: _t.Any
     any: _t.Any
@@ -354,12 +355,16 @@ class op:
     bitwise_or: _t.Any
     bitwise_xor: _t.Any
     broadcast_to: _t.Any
+    broadcast_to_like: _t.Any
     call_te: _t.Any
     cast: _t.Any
+    cast_like: _t.Any
     ceil: _t.Any
     clip: _t.Any
+    collapse_sum_like: _t.Any
     collapse_sum_to: _t.Any
     concatenate: _t.Any
+    contrib_reverse_reshape: _t.Any
     copy: _t.Any
     cos: _t.Any
     cosh: _t.Any
@@ -391,6 +396,7 @@ class op:
     greater: _t.Any
     greater_equal: _t.Any
     image: _t.Any
+    invert_permutation: _t.Any
     isfinite: _t.Any
     isinf: _t.Any
     isnan: _t.Any
@@ -407,9 +413,11 @@ class op:
     logical_or: _t.Any
     logical_xor: _t.Any
     matmul: _t.Any
+    matrix_set_diag: _t.Any
     max: _t.Any
     maximum: _t.Any
     mean: _t.Any
+    meshgrid: _t.Any
     min: _t.Any
     minimum: _t.Any
     ml: _t.Any
@@ -431,19 +439,27 @@ class op:
     reinterpret: _t.Any
     repeat: _t.Any
     reshape: _t.Any
+    reshape_like: _t.Any
     reverse: _t.Any
+    reverse_sequence: _t.Any
     right_shift: _t.Any
     round: _t.Any
     rsqrt: _t.Any
     scan: _t.Any
     scatter_elements: _t.Any
     scatter_nd: _t.Any
+    searchsorted: _t.Any
+    sequence_mask: _t.Any
     shape_of: _t.Any
     sigmoid: _t.Any
     sign: _t.Any
     sin: _t.Any
     sinh: _t.Any
+    slice_like: _t.Any
+    sliding_window: _t.Any
     sort: _t.Any
+    sparse_fill_empty_rows: _t.Any
+    sparse_reshape: _t.Any
     sparse_to_dense: _t.Any
     split: _t.Any
     sqrt: _t.Any
@@ -451,6 +467,7 @@ class op:
     stack: _t.Any
     stft: _t.Any
     stop_gradient: _t.Any
+    strided_set: _t.Any
     strided_slice: _t.Any
     strings: _t.Any
     subtract: _t.Any
@@ -462,10 +479,12 @@ class op:
     tile: _t.Any
     topk: _t.Any
     transpose: _t.Any
+    trilu: _t.Any
     trunc: _t.Any
     trunc_divide: _t.Any
     trunc_mod: _t.Any
     unique: _t.Any
+    unravel_index: _t.Any
     variance: _t.Any
     vision: _t.Any
     where: _t.Any
