@@ -19,10 +19,11 @@ from legato.ops import table
 from tests.ops.test_ops import arguments, leaves, run_compute, type_of
 
 # The record of sort is that of argsort, whose dtype is of indices; dropout does nothing when a program only infers; an
-# annotation, which passes read, means what it marks.
+# annotation, which passes read, means what it marks. How bits are packed inside a product is not Relay's affair here.
 ANNOTATIONS = {f"annotation.compiler_{end}": {"compiler"} for end in ("begin", "end")}
 UNREAD = {
     "sort": {"dtype"}, "nn.dropout": {"rate"}, **ANNOTATIONS,
+    "nn.bitpack": {"name"}, "nn.bitserial_dense": {"pack_dtype"}, "nn.bitserial_conv2d": {"pack_dtype"},
     "on_device": {"constrain_body", "constrain_result"},  # which side of it has the device: no value
 }  # fmt: skip
 # What is promised of an argument says how the same result may be computed.

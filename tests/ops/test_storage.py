@@ -29,7 +29,7 @@ from legato.ir.types import tensor_type
 from legato.ops import table
 from tests.ops.test_ops import OPS, arguments, call, leaves
 
-CONVERTING = ("call_te", "cast", "equal", "not_equal", "reinterpret")
+CONVERTING = ("call_te", "cast", "cast_like", "equal", "not_equal", "reinterpret")
 
 
 def takes_codes(op: Op, sample: Sample) -> bool:

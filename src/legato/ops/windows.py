@@ -82,8 +82,9 @@ def _window_relation(rel: Relation, data: Type, a: SlidingWindowAttrs) -> Type:
 def _window_reference(data: Array, a: SlidingWindowAttrs) -> Array:
     axis = a.axis % data.ndim
     axes = tuple(range(axis, data.ndim))
-    windows = np.lib.stride_tricks.sliding_window_view(data, a.window_shape, axes)
-    return np.ascontiguousarray(windows[(*(slice(None),) * axis, *(slice(None, None, s) for s in a.strides))])
+    numbers = np.arange(data.size).reshape(data.shape)
+    windows = np.lib.stride_tricks.sliding_window_view(numbers, a.window_shape, axes)
+    return np.asarray(data.reshape(-1)[windows[(*(slice(None),) * axis, *(slice(None, None, s) for s in a.strides))]])
 
 
 def _window_expand(b: Builder, data: Expr, a: SlidingWindowAttrs) -> Expr:
