@@ -14,7 +14,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-records onnx-suite quantised bounds mutants damaged faults survey tvm isa lint sanitize bench bench-training bench-pipelines ablation models clean
+.PHONY: help venv demo test quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-records onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-training bench-pipelines ablation models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -67,6 +67,9 @@ mutants: $(VENV)/.dev ## MUTANTS=100000 damaged programs: each is typed or refus
 
 damaged: $(VENV)/.dev ## FILES=20000 damaged files a kind (ONNX, text, JSON, scripts, artifacts with their checksums made again), COMMANDS=1000 command lines: no crash, no untyped error, 10 s and 2 GB each
 	$(BIN)/python -m tests.damaged --files $(or $(FILES),20000) --commands $(or $(COMMANDS),1000) $(DAMAGED)
+
+fuzz-import: $(VENV)/.dev models ## FILES=2000 damaged real models and official cases, imported, checked, some compiled and called: no crash, no untyped error, 10 s and 2 GB each; what goes wrong is made small and kept
+	$(BIN)/python -m tests.damaged --kinds model,official,rank --files $(or $(FILES),2000) --smaller --out out/fuzz-import $(DAMAGED)
 
 survey: $(VENV)/.dev ## the official ONNX cases without constants, then with a name for every extent: what passes, what is refused and why (SURVEY=--compiled)
 	$(BIN)/python -m tests.frontend.onnx.node_survey $(SURVEY)

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.damaged.structure import restructured
 from tests.damaged.trees import altered_message, flipped
 from tests.damaged.use import compiled_and_called
 from tests.frontend.onnx.damage import damage, with_constants
@@ -18,7 +19,7 @@ from tests.frontend.onnx.node_suite import array_of, cases
 from tests.frontend.onnx.peer import model, value
 from tests.frontend.onnx.random_graphs import draw
 
-__all__ = ["attempt_graph", "attempt_node_test", "damaged", "network", "small_cases"]
+__all__ = ["attempt_graph", "attempt_node_test", "beside", "damaged", "network", "small_cases"]
 
 _LARGEST = 64 << 10  # bytes of a model that is damaged
 _PATHS = ("../side.bin", "/etc/passwd", "/dev/zero", "side.bin\0", "", ".", "none.bin", "pipe", "side.bin", "a" * 300)
@@ -29,7 +30,7 @@ def attempt_graph(number: int, folder: Path) -> bool:
     rng = Random(number)
     base = rng.choice((*_HAND, _drawn, _drawn, _drawn, _drawn))(rng)
     if rng.random() < 0.2:
-        _weights_beside(rng, base, folder)
+        beside(rng, base, folder)
     return _attempt(rng, base, folder)
 
 
@@ -61,9 +62,8 @@ def damaged(rng: Random, base: onnx.ModelProto) -> bytes:
     times = rng.choice((1, 1, 2, 3))
     if rng.random() < 0.5:
         for _ in range(times):
-            rng.choice((damage, damage, _exchange_attributes, _exchange_nodes, _rewire, _other_operator, _version))(
-                rng, base
-            )
+            if base.graph.node:
+                rng.choice(_CHANGES)(rng, base)
         return base.SerializeToString()
     data = base.SerializeToString()
     change: Callable[[bytes, Random], bytes] = altered_message if rng.random() < 0.7 else flipped
@@ -115,14 +115,18 @@ def _version(rng: Random, base: onnx.ModelProto) -> None:
         rng.choice(base.opset_import).version = rng.choice((-1, 0, 1, 6, 7, 9, 10, 11, 13, 18, 21, 99, 1 << 40))
 
 
+_CHANGES = (damage, damage, restructured, restructured, _exchange_attributes, _exchange_nodes, _rewire,
+            _other_operator, _version)  # fmt: skip
 _OPERATORS = sorted({schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain})
 
 
-def _weights_beside(rng: Random, base: onnx.ModelProto, folder: Path) -> None:
+def beside(rng: Random, base: onnx.ModelProto, folder: Path) -> None:
     """Initializers in a file beside the model; where they are said to lie is damaged now and then."""
     (folder / "side.bin").write_bytes(bytes(4096))
     (folder / "pipe").symlink_to("/dev/zero")
     for tensor in base.graph.initializer:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            continue
         size = len(numpy_helper.to_array(tensor).tobytes())
         tensor.ClearField("raw_data")
         tensor.data_location = TensorProto.EXTERNAL

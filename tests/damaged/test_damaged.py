@@ -1,6 +1,6 @@
 """Damaged files and odd command lines: some of each kind; `make damaged` tries thousands.
 
-ONNX's node tests, damaged, are in tests/frontend/onnx/test_damage.py.
+ONNX's node tests, damaged, are in tests/frontend/onnx/test_damage.py; real models are `make fuzz-import`'s.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+import onnx
 import pytest
 from google.protobuf.message import DecodeError
 
+from tests.damaged.smaller import kind_of, smaller
+from tests.damaged.structure import nodes_within
 from tests.damaged.trees import altered_message
 from tests.frontend.onnx.random_graphs import draw
 
@@ -37,3 +40,20 @@ def test_altered_messages_are_messages() -> None:
         with suppress(DecodeError):
             read += type(proto).FromString(changed) != proto
     assert read > 50
+
+
+def test_what_goes_wrong_is_made_small() -> None:
+    """One node of a graph is what something dislikes; the rest is left out."""
+    proto = next(found for seed in range(100) if len((found := draw(seed).proto).graph.node) > 5)
+    bad = proto.graph.node[len(proto.graph.node) // 2].op_type
+    verdict = 'File "/a/b.py", line 7, in f\nKeyError: 1'
+
+    def fails(content: bytes) -> str | None:
+        ops = [node.op_type for node in nodes_within(onnx.ModelProto.FromString(content))]
+        return verdict.replace(": 1", f": {len(ops)}") if bad in ops else None
+
+    left = onnx.ModelProto.FromString(smaller(proto.SerializeToString(), verdict, fails))
+    assert [node.op_type for node in left.graph.node] == [bad]
+    assert not left.graph.input
+    assert kind_of(verdict) == "b.py:7 KeyError"
+    assert smaller(b"\xff", verdict, fails) == b"\xff"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from legato.arith.expr import Var as DimVar
 from legato.base.dataclass import dataclass
-from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
+from legato.base.errors import ImportModelError, InternalError, TypeCheckError, UnsupportedError
 from legato.base.span import Span
 from legato.base.spelling import option
 from legato.frontend.onnx.bodies import Node
@@ -286,6 +286,11 @@ class Importer:
                 raise _located(error, Span(name)) from None
             except ArithmeticError as error:  # a number of the file that no tensor can have: 2**63 elements, 1/0
                 raise ImportModelError(f"{node.op_type}: a number out of range: {error}", span=Span(name)) from None
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                if (domain, node.op_type) in self._custom:
+                    raise
+                why = f"{type(error).__name__}: {error}"
+                raise InternalError(f"{name}: the conversion of {node.op_type} failed: {why}") from error
             else:
                 return
         _bind_values(frame, node, [UNKNOWN] * len(node.output))

@@ -16,6 +16,7 @@ from legato.frontend.onnx.antialias import Smoothing
 from legato.frontend.onnx.computed import signed_dims
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.ratio import Ratio, reduced
+from legato.frontend.onnx.tensors import MAX_RANK
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
 from legato.ops._computed import PARTS, fraction, quotient
@@ -153,6 +154,8 @@ def _scales(b: Emitter, scales: Expr) -> list[Ratio | Expr]:
     for part in b.parts(scales):
         known = b.known_ratios(part)
         count = b.known(b.dims_of(part)[0], "the number of scales")
+        if count > MAX_RANK:  # each is a step of the program
+            raise ImportModelError(f"{count} scales, but a tensor has at most {MAX_RANK} dims")
         found += known or [b.take(part, b.constant(n, dt.int64), axis=0, mode="fast") for n in range(count)]
     return found
 
