@@ -339,7 +339,7 @@ def test_mistakes_of_construction() -> None:
     with pytest.raises(TypeCheckError, match="a parameter is a variable"):
         relay.Function([relay.const(1)], relay.const(1))
     with pytest.raises(TypeCheckError, match="is not a number"):
-        relay.const("one")
+        relay.const({"one": 1})
     with pytest.raises(TypeCheckError, match="only calls of operators have attributes"):
         relay.Call(relay.GlobalVar("f"), [], {"axis": 1})
     with pytest.raises(TypeCheckError, match="relations are not types"):

@@ -346,6 +346,10 @@ def _call(e: Call, args: list[str]) -> str:
         return f"(-{given})" if first.is_float else f"sub_{kind}(0, {given})"
     if e.name == "abs" and not first.is_float:
         return f"({given} < 0 ? sub_{kind}(0, {given}) : {given})" if first.is_signed else given
+    if e.name.startswith("as_"):  # the bits as another type; a bool counts as a byte
+        if first.is_bool or e.dtype.is_bool:
+            return _cast(given, first, e.dtype)
+        return f"((union {{{kind} a; {_type(e.dtype)} b;}}){{.a = {given}}}.b)"
     if e.name not in _MATH or not first.is_float:
         raise UnsupportedError(f"C source has no {e.name} of {first}")
     return f"{_MATH[e.name] or e.name}{'f' if first == dt.float32 else ''}({given})"

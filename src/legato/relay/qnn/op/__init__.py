@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from legato.relay.op._functions import namespace
+from legato.relay.op._functions import namespace as _namespace
 from legato.relay.qnn.op import qnn
 from legato.relay.qnn.op.qnn import requantize, requantize_config, simulated_dequantize, simulated_quantize
 
@@ -12,7 +12,7 @@ __all__ = ["qnn", "requantize", "requantize_config", "simulated_dequantize", "si
 
 _OF_CALLS: Final = "a call says what it means; relay.qnn.transform.CanonicalizeOps makes integer arithmetic of it"
 _NOT_HERE: Final = dict.fromkeys(("canonicalizations", "legalizations"), _OF_CALLS)
-_operator, __dir__ = namespace("qnn.", globals())
+_operator, __dir__ = _namespace("qnn.", globals())
 
 
 def __getattr__(name: str) -> Any:
