@@ -15,15 +15,17 @@ from legato.arith.broadcast import broadcast, parts
 from legato.arith.expr import Binary, Const, Op, const, expr, floordiv, max_
 from legato.arith.linear import gather
 from legato.arith.simplify import simplify
+from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.infer.holes import Hole, NotYet, is_hole, show
 from legato.ir._literals import array_of, scalar_text
 from legato.ir.op import Relation
 from legato.ir.types import Dim, TensorType, TupleType, Type
 
-__all__ = ["FLOAT", "INT", "NUMBER", "at_least", "at_most_one", "broadcast_shapes", "common_dim", "common_dtype",
-           "divides", "is_one", "known_dim", "normalize_axes", "normalize_axis", "product", "require_dtype",
-           "require_rank", "same_dtype", "same_shape", "stretch", "stretched", "tensor", "tensors"]  # fmt: skip
+__all__ = ["FLOAT", "INT", "NUMBER", "WIDE", "at_least", "at_most_one", "broadcast_shapes", "common_dim",
+           "common_dtype", "divides", "is_one", "known_dim", "normalize_axes", "normalize_axis", "product",
+           "require_dtype", "require_rank", "same_dtype", "same_shape", "stretch", "stretched",
+           "tensor", "tensors"]  # fmt: skip
 
 DTypeTest = Callable[[DType], bool]
 
@@ -41,6 +43,11 @@ def INT(d: DType) -> bool:
 def NUMBER(d: DType) -> bool:
     """What is counted with: neither bool nor strings."""
     return not d.is_bool and not d.is_string
+
+
+def WIDE(d: DType) -> bool:
+    """Floats that are computed with as they are."""
+    return d in (dt.float32, dt.float64)
 
 
 def tensor(relation: Relation, ty: Type, what: str = "argument") -> TensorType:
@@ -113,7 +120,12 @@ def require_rank(relation: Relation, ty: TensorType, *ranks: int, what: str = "a
         raise relation.fail(f"the {what} has rank {ty.rank}, wanted {wanted}")
 
 
-_KINDS = {"FLOAT": "a floating-point dtype", "INT": "an integer dtype", "NUMBER": "a number, not bool or string"}
+_KINDS = {
+    "FLOAT": "a floating-point dtype",
+    "INT": "an integer dtype",
+    "NUMBER": "a number, not bool or string",
+    "WIDE": "float32 or float64",
+}
 
 
 def require_dtype(relation: Relation, ty: TensorType, test: DTypeTest, what: str = "argument") -> None:

@@ -23,7 +23,7 @@ from legato.ir.types import TensorType, TupleType, Type
 from legato.ops._computed import steps
 from legato.ops._families import quiet
 from legato.ops._gradients import dtype_of, shape_of
-from legato.ops._rules import INT, at_least, require_dtype, require_rank, same_dtype, tensor
+from legato.ops._rules import INT, WIDE, at_least, require_dtype, require_rank, same_dtype, tensor
 from legato.ops._tensors import Array
 from legato.ops.boxes import first_rows
 from legato.te.tensor import Tensor, loops
@@ -32,13 +32,6 @@ from legato.tir.expr import Load, cast
 from legato.tir.stmt import Alloc, For, If, Stmt, Store, block
 
 __all__ = ["NonMaximumSuppressionAttrs", "non_max_suppression", "suppressed_rows"]
-
-
-def _is_wide(d: dt.DType) -> bool:
-    return d in (dt.float32, dt.float64)
-
-
-_is_wide.__name__ = "float32 or float64"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +67,7 @@ def _checked(rel: Relation, data: Type, count: Type, most: Type, overlap: Type, 
     for found, rank, what in ((ty, 3, "data"), (counts, 1, "valid_count"), (limit, 0, "max_output_size"),
                               (share, 0, "iou_threshold")):  # fmt: skip
         require_rank(rel, found, rank, what=what)
-    require_dtype(rel, ty, _is_wide, "data")
+    require_dtype(rel, ty, WIDE, "data")
     require_dtype(rel, counts, INT, "valid_count")
     require_dtype(rel, limit, INT, "max_output_size")
     same_dtype(rel, ty, share)

@@ -18,18 +18,11 @@ from legato.ir.types import Dim, TensorType, TupleType, Type
 from legato.ops._computed import extent_scalar, steps
 from legato.ops._families import quiet
 from legato.ops._gradients import dtype_of, extents, in_shape, narrowed, shape_of, widened
-from legato.ops._rules import FLOAT, at_least, require_dtype, require_rank, same_dtype, tensor
+from legato.ops._rules import FLOAT, WIDE, at_least, require_dtype, require_rank, same_dtype, tensor
 from legato.ops._tensors import Array, wide
 from legato.ops.non_max_suppression import AllClassNMSAttrs, all_class_non_max_suppression
 
 __all__ = ["ProposalAttrs", "RegularNMSAttrs", "proposal", "regular_non_max_suppression"]
-
-
-def _is_wide(d: dt.DType) -> bool:
-    return d in (dt.float32, dt.float64)
-
-
-_is_wide.__name__ = "float32 or float64"
 
 
 def _kept(b: Builder, boxes: Expr, scores: Expr, most: int, overlap: float, least: float) -> Expr:
@@ -80,7 +73,7 @@ def _regular_relation(rel: Relation, boxes: Type, scores: Type, a: RegularNMSAtt
     box, score = tensor(rel, boxes, "boxes"), tensor(rel, scores, "scores")
     for ty, what in ((box, "boxes"), (score, "scores")):
         require_rank(rel, ty, 3, what=what)
-        require_dtype(rel, ty, _is_wide, what)
+        require_dtype(rel, ty, WIDE, what)
     same_dtype(rel, box, score)
     if min(a.max_detections_per_class, a.max_detections, a.num_classes) < 1:
         raise rel.fail("max_detections_per_class, max_detections and num_classes are 1 or more")

@@ -12,7 +12,7 @@ from legato.ir.op import Op, Relation, Sample
 from legato.ir.types import TensorType, TupleType, Type
 from legato.ops._families import quiet
 from legato.ops._indexing import place
-from legato.ops._rules import INT, require_dtype, require_rank, same_dtype, tensor
+from legato.ops._rules import INT, WIDE, require_dtype, require_rank, same_dtype, tensor
 from legato.ops._tensors import Array, require_choice
 from legato.ops.sort import sorted_subscripts
 from legato.te.tensor import Tensor, loops
@@ -30,13 +30,6 @@ class AllClassNMSAttrs(Attrs):
     output_format: str = "onnx"
 
 
-def _is_wide(d: dt.DType) -> bool:
-    return d in (dt.float32, dt.float64)
-
-
-_is_wide.__name__ = "float32 or float64"
-
-
 def _relation(
     rel: Relation, boxes: Type, scores: Type, most: Type, overlap: Type, least: Type, a: AllClassNMSAttrs
 ) -> Type:
@@ -44,7 +37,7 @@ def _relation(
     box, score = tensor(rel, boxes, "boxes"), tensor(rel, scores, "scores")
     for ty, what in ((box, "boxes"), (score, "scores")):
         require_rank(rel, ty, 3, what=what)
-        require_dtype(rel, ty, _is_wide, what)
+        require_dtype(rel, ty, WIDE, what)
     rel.same(box.shape[2], const(4), "numbers of a box")
     rel.same(box.shape[0], score.shape[0], "batch of boxes and scores")
     rel.same(box.shape[1], score.shape[2], "number of boxes and of scores")
@@ -52,7 +45,7 @@ def _relation(
     for what, limit in limits.items():
         found = tensor(rel, limit, what)
         require_rank(rel, found, 0, what=what)
-        require_dtype(rel, found, INT if limit is most else _is_wide, what)
+        require_dtype(rel, found, INT if limit is most else WIDE, what)
         if limit is not most:
             same_dtype(rel, box, found)
     same_dtype(rel, box, score)

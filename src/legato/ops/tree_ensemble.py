@@ -36,7 +36,7 @@ from legato.ir.attr_record import Attrs
 from legato.ir.op import Cost, Op, Relation, Sample
 from legato.ir.types import TensorType, Type
 from legato.ops._indexing import place
-from legato.ops._rules import at_least, require_dtype, require_rank, same_dtype, tensor
+from legato.ops._rules import WIDE, at_least, require_dtype, require_rank, same_dtype, tensor
 from legato.ops._tensors import Array, known_int, product, require_choice, tensor_bytes
 from legato.te.tensor import Tensor, compute, loops
 from legato.tir.buffer import Buffer, Scope
@@ -65,13 +65,6 @@ class TreeEnsembleAttrs(Attrs):
     missing: int = EACH
 
 
-def _is_wide(d: dt.DType) -> bool:
-    return d in (dt.float32, dt.float64)
-
-
-_is_wide.__name__ = "float32 or float64"
-
-
 def _relation(
     rel: Relation, data: Type, nodes: Type, thresholds: Type, roots: Type, depths: Type, begins: Type, targets: Type,
     weights: Type, a: TreeEnsembleAttrs,
@@ -92,10 +85,10 @@ def _relation(
     for what, vector in found.items():
         require_rank(rel, vector, 1, what=what)
         is_number = what in ("thresholds", "weights")
-        require_dtype(rel, vector, _is_wide if is_number else _is_int32, what)
+        require_dtype(rel, vector, WIDE if is_number else _is_int32, what)
         at_least(rel, vector.shape[0], 2 if what == "begins" else 1, what)
     require_dtype(rel, node, _is_int32, "nodes")
-    require_dtype(rel, ty, _is_wide, "data")
+    require_dtype(rel, ty, WIDE, "data")
     same_dtype(rel, ty, found["thresholds"])
     same_dtype(rel, ty, found["weights"])
     at_least(rel, ty.shape[1], 1, "features")
