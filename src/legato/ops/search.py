@@ -66,9 +66,9 @@ def _compute(rows: Tensor, values: Tensor, a: SearchSortedAttrs, out: TensorType
 
     def program(found: Tensor) -> Stmt:
         at = tuple(Var(f"i{d}", dt.index, 0) for d in range(values.rank))
-        wide = Var("place", dt.index, 0)
         steps: list[Stmt] = [Store(found, at, const(0, a.dtype))]
         for bit in reversed(range(bits)):
+            wide = Var("place", dt.index, 0)
             ahead = wide + (1 << bit)
             read = rows[(*at[: rows.rank - 1], ahead - 1)]
             test = le(read, values[at]) if a.right else lt(read, values[at])
