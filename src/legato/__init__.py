@@ -80,10 +80,15 @@ def compile(  # the name that users look for
     generators: Iterable[Any] = (),
     bounds: bool | None = None,
     donate: Iterable[str] = (),
-) -> Executable:
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    frozen: bool = True,
+) -> Any:
     """The executable of `model`.
 
-    model:   a path to a .onnx, .relay or .json file, an onnx.ModelProto, or a Module.
+    model:   a path to a .onnx, .relay or .json file, an onnx.ModelProto, or a Module; or a torch.nn.Module or
+             ExportedProgram, of which comes a `legato.torch.CompiledModule` (docs/pytorch.md).
     target:  "host", or a level of x86-64 ("x86-64-v2", "x86-64-v3", "x86-64-v4").
     shapes:  shapes of inputs by name, replacing the model's; strings name symbolic dims. By the name of a dim: the
              sizes to compile for, as in {"n": [1, 8, "1..512"]}. There is a body for each, the first that takes the
@@ -106,13 +111,14 @@ def compile(  # the name that users look for
              call with an InternalError. None: as LEGATO_BOUNDS says.
     donate:  names of inputs whose arrays calls give up unless they say otherwise: outputs may be computed in their
              memory (docs/running.md).
+    args, kwargs, dynamic_shapes: of a torch.nn.Module, as for torch.export.export. frozen: its weights are constants.
 
     Raises CompileError (with what was wrong, where, and a hint) and PlatformError.
     """
     from legato.base.config import config
     from legato.base.precision import precision as as_precision
     from legato.base.target import target as as_target
-    from legato.driver import CompileOptions, compile_module, load_model, split_shapes
+    from legato.driver import CompileOptions, compile_module, is_torch, load_model, split_shapes
     from legato.pipelines import as_passes
     from legato.runtime.engines import by_name
 
@@ -135,6 +141,13 @@ def compile(  # the name that users look for
         config().bounds if bounds is None else bounds,
         (donate,) if isinstance(donate, str) else tuple(donate),
     )
+    if is_torch(model):
+        from legato.torch import compile_module as compile_torch
+
+        return compile_torch(
+            model, args, kwargs, dynamic_shapes=dynamic_shapes, custom=custom, frozen=frozen,
+            build=lambda mod: compile_module(mod, options).executable,
+        )  # fmt: skip
     mod = load_model(model, shapes=own, ops=options.ops, custom=custom, constants=constants)
     return compile_module(mod, options).executable
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -64,6 +65,7 @@ __all__ = [
     "Compiled",
     "compile_module",
     "host_runner",
+    "is_torch",
     "llvm_modules",
     "load_model",
     "lower_module",
@@ -178,6 +180,8 @@ def split_shapes(model: object, shapes: Mapping[str, Any] | None) -> tuple[dict[
         from legato.frontend.onnx.reader import read
 
         choices -= {value.name for value in read(cast("str | Path | bytes", model)).model.graph.input}
+    if is_torch(model) and given:
+        raise CompileError("shapes are given for ONNX models", hint=f"of PyTorch's: {option('dynamic_shapes')}")
     if not is_onnx(model) and len(choices) < len(given):
         raise CompileError(
             "shapes are given for ONNX models; a program in Relay has its own",
@@ -192,6 +196,12 @@ def is_onnx(model: object) -> bool:
     if isinstance(model, str | Path):
         return Path(model).suffix not in PROGRAMS
     return isinstance(model, bytes) or type(model).__name__ == "ModelProto"
+
+
+def is_torch(model: object) -> bool:
+    """Whether `model` is a module or an exported program of PyTorch, which is not imported to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module | torch.export.ExportedProgram)
 
 
 def require_path(model: object) -> None:

@@ -1,0 +1,142 @@
+"""The builder for converters of PyTorch: promotion of dtypes, and what is known of arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import torch
+
+from legato.arith.expr import Const, const
+from legato.arith.expr import Expr as DimExpr
+from legato.base.dtype import DType, bool_, float32, int64
+from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.emitter import Emitter as Common
+from legato.frontend.torch.dtypes import array_of, from_torch, to_torch
+from legato.ir.expr import Constant, Expr
+from legato.ir.types import Dim
+
+__all__ = ["Emitter", "Number", "Size", "Value"]
+
+Size = int | Dim  # an extent, an index or another integer that may be symbolic
+Number = int | float | bool | Dim  # a scalar of a schema
+Value = Expr | Number  # an operand: a tensor or a scalar
+
+_BOOL, _INT, _FLOAT = range(3)
+
+
+class Emitter(Common):
+    """A builder for converters. Negative axes count from the end; a scalar has one axis."""
+
+    # ------------------------------------------------------------------ dtypes
+
+    def result_dtype(self, *operands: Value) -> DType:
+        """The dtype that PyTorch promotes operands to: tensors with dims decide, then those without, then numbers, each
+        of which counts only where its kind (truth values, integers, floats) is higher than what came before.
+
+        See https://docs.pytorch.org/docs/stable/tensor_attributes.html.
+        """
+        found: DType | None = None
+        for group in self._priorities(operands):
+            own = reduce(_promoted, group) if group else None
+            if own is not None and (found is None or _kind(own) > _kind(found)):
+                found = own
+        if found is None:
+            raise ImportModelError("an operator without operands")
+        return found
+
+    def _priorities(self, operands: Sequence[Value]) -> tuple[list[DType], list[DType], list[DType]]:
+        with_dims: list[DType] = []
+        scalars: list[DType] = []
+        numbers: list[DType] = []
+        for x in operands:
+            if not isinstance(x, Expr):
+                numbers.append(_number_dtype(x))
+            else:
+                (with_dims if self.rank(x) else scalars).append(self.dtype(x))
+        return with_dims, scalars, numbers
+
+    def promoted(self, *operands: Value, to_float: bool = False) -> tuple[Expr, ...]:
+        """The operands as tensors of the dtype that PyTorch promotes them to; integers `to_float`, where that is asked
+        for, are float32."""
+        dtype = self.result_dtype(*operands)
+        if to_float and not dtype.is_float:
+            dtype = float32
+        return tuple(self.operand(x, dtype) for x in operands)
+
+    def operand(self, x: Value, dtype: DType) -> Expr:
+        """A tensor or a number as a tensor of `dtype`."""
+        if isinstance(x, Expr):
+            return self.to(x, dtype)
+        if isinstance(x, DimExpr):
+            return self.to(self.extent(x, int64), dtype)
+        if not isinstance(x, int | float):
+            raise UnsupportedError(f"the number {x!r}")
+        return self.number(x, dtype)
+
+    def number(self, value: float | bool, dtype: DType) -> Constant:
+        """A rank-0 constant, as a cast makes it: `True` is 1, 2.5 of integers is 2."""
+        wide = torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
+        return self.constant(array_of(wide.to(to_torch(dtype)), "a number"))
+
+    def as_float(self, x: Expr) -> Expr:
+        """`x`, integers and truth values as float32."""
+        return x if self.dtype(x).is_float else self.to(x, float32)
+
+    # ------------------------------------------------------------------ numbers, axes and sizes
+
+    def axes_of(self, dim: Size | Sequence[Size] | None, rank: int) -> tuple[int, ...]:
+        """The axes that an argument `dim` names, from the front; None and an empty list: all."""
+        if dim is None or (isinstance(dim, Sequence) and not dim):
+            return tuple(range(rank))
+        given = dim if isinstance(dim, Sequence) else (dim,)
+        found = tuple(self.axis_of(d, rank) for d in given)
+        if len(set(found)) < len(found):
+            raise ImportModelError(f"an axis is named twice: {list(given)}")
+        return found if rank else ()
+
+    def axis_of(self, dim: Size, rank: int) -> int:
+        """An axis from the front; of a scalar, 0."""
+        return self.axis(self.literal(dim, "an axis"), max(rank, 1))
+
+    def literal(self, value: Size, what: str) -> int:
+        """An integer that must not be symbolic."""
+        if isinstance(value, DimExpr):
+            return self.known(value, what)
+        return int(value)
+
+    def known(self, d: Dim, what: str) -> int:
+        """A dim that must be a literal."""
+        if not isinstance(d, Const):
+            raise UnsupportedError(f"{what} is symbolic ({d}): it must be known")
+        return int(d.value)
+
+    def size(self, value: Size) -> Dim:
+        """An integer as a dim."""
+        return value if isinstance(value, DimExpr) else const(int(value))
+
+    def sizes_of(self, values: Sequence[Size]) -> tuple[Dim, ...]:
+        """Integers as dims."""
+        return tuple(self.size(v) for v in values)
+
+    def zeros_of(self, shape: Sequence[Dim], dtype: DType, value: float | bool = 0) -> Expr:
+        """A tensor of one number."""
+        return self.broadcast(self.number(value, dtype), tuple(shape))
+
+
+def _number_dtype(value: Number) -> DType:
+    if isinstance(value, bool):
+        return bool_
+    if isinstance(value, float):
+        return float32
+    if isinstance(value, int | DimExpr):
+        return int64
+    raise UnsupportedError(f"the number {value!r}")
+
+
+def _kind(dtype: DType) -> int:
+    return _FLOAT if dtype.is_float else _BOOL if dtype == bool_ else _INT
+
+
+def _promoted(a: DType, b: DType) -> DType:
+    return a if a == b else from_torch(torch.promote_types(to_torch(a), to_torch(b)))

@@ -1,0 +1,1 @@
+"""Converters by family."""

@@ -1,0 +1,95 @@
+"""Symbolic integers of PyTorch as dims: SymPy's expressions of shapes, and the functions that graphs apply to them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import sympy
+import torch
+
+from legato.arith.expr import Const, Expr, Var, add, const, floordiv, floormod, max_, min_, mul, sub
+from legato.base.errors import UnsupportedError
+from legato.ir.types import Dim
+
+__all__ = ["FUNCTIONS", "Symbols", "number"]
+
+
+def number(d: Dim) -> int | Dim:
+    """A literal dim as Python's integer."""
+    return int(d.value) if isinstance(d, Const) else d
+
+
+def _dim(value: int | Dim) -> Dim:
+    return value if isinstance(value, Expr) else const(value)
+
+
+def _with(function: Callable[[Dim, Dim], Dim]) -> Callable[..., int | Dim]:
+    return lambda a, b: number(function(_dim(a), _dim(b)))
+
+
+class Symbols:
+    """The dims that stand for the symbols of a graph. `ranges`: bounds of symbols, as `range_constraints` has them."""
+
+    def __init__(self, ranges: Mapping[Any, Any]) -> None:
+        self._ranges = ranges
+        self._dims: dict[sympy.Symbol, Var] = {}
+
+    def dim(self, size: int | torch.SymInt) -> Dim:
+        """The dim that a size of a fake tensor is."""
+        return const(size) if isinstance(size, int) else self._of(sympy.sympify(size.node.expr))
+
+    def var(self, symbol: sympy.Symbol) -> Var:
+        """The dim variable of a symbol."""
+        if symbol not in self._dims:
+            bounds = self._ranges.get(symbol)
+            lo, hi = (0, None) if bounds is None else (_bound(bounds.lower), _bound(bounds.upper))
+            self._dims[symbol] = Var(str(symbol), lo=max(lo or 0, 0), hi=hi)
+        return self._dims[symbol]
+
+    def _of(self, e: Any) -> Dim:
+        if e.is_Integer:
+            return const(int(e))
+        if e.is_Symbol:
+            return self.var(e)
+        make = _SYMPY.get(type(e).__name__)
+        if make is None:
+            raise UnsupportedError(f"the size {e}")
+        first, *rest = (self._of(a) for a in e.args)
+        for other in rest:
+            first = make(first, other)
+        return first
+
+
+def _bound(value: Any) -> int | None:
+    """A bound of a range as an integer; None: there is none."""
+    try:
+        found = int(value)
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        return None
+    return found if abs(found) < 2**62 else None
+
+
+def _power(base: Dim, exponent: Dim) -> Dim:
+    if not isinstance(exponent, Const) or int(exponent.value) < 0:
+        raise UnsupportedError(f"the size {base} ** {exponent}")
+    found: Dim = const(1)
+    for _ in range(int(exponent.value)):
+        found = found * base
+    return found
+
+
+_SYMPY: Final[Mapping[str, Callable[[Dim, Dim], Dim]]] = {
+    "Add": add, "Mul": mul, "Pow": _power, "PowByNatural": _power, "FloorDiv": floordiv, "CleanDiv": floordiv,
+    "PythonMod": floormod, "Mod": floormod, "Max": max_, "Min": min_,
+}  # fmt: skip
+
+FUNCTIONS: Final[Mapping[Any, Callable[..., Any]]] = {
+    operator.add: _with(add), operator.sub: _with(sub), operator.mul: _with(mul),
+    operator.floordiv: _with(floordiv), operator.mod: _with(floormod), operator.pow: _with(_power),
+    operator.neg: lambda a: number(const(0) - _dim(a)),
+    torch.sym_max: _with(max_), torch.sym_min: _with(min_), torch.sym_int: lambda a: a,
+    math.floor: lambda a: a, math.ceil: lambda a: a, math.trunc: lambda a: a,
+}  # fmt: skip

@@ -1,0 +1,179 @@
+"""The walk over a graph's nodes, each of which a converter turns into expressions.
+
+A value is an expression (a tensor), a number or a dim, a tuple of values, or None. What cannot be converted is
+gathered, and unknown from then on: nodes that need it are passed over.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from legato.arith.expr import Const
+from legato.base.dataclass import dataclass
+from legato.base.errors import ImportModelError, InternalError, UnsupportedError
+from legato.base.span import Span
+from legato.frontend.torch.dtypes import from_torch
+from legato.frontend.torch.emitter import Emitter
+from legato.frontend.torch.signature import Converter, arguments, find, overload_name
+from legato.frontend.torch.symbols import FUNCTIONS
+from legato.ir.expr import Expr
+from legato.ir.types import TensorType
+
+__all__ = ["Fault", "Unknown", "Walk"]
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A node that cannot be converted, and why."""
+
+    operator: str
+    reason: str
+    span: Span
+
+
+class Unknown:
+    """The value of a node that could not be converted, or that needs one."""
+
+
+UNKNOWN = Unknown()
+
+
+class Walk:
+    """One import: the builder `b`, the caller's converters, and the `faults`: what could not be converted."""
+
+    def __init__(self, b: Emitter, custom: Mapping[str, Converter] | None = None) -> None:
+        self.b = b
+        self.custom = custom
+        self.faults: list[Fault] = []
+
+    def graph(self, graph: fx.Graph, inputs: Sequence[Any], attribute: Callable[[str], Any]) -> Any:
+        """The value of a graph's output. `inputs`: of its placeholders, in order."""
+        values: dict[fx.Node, Any] = {}
+        given = iter(inputs)
+        for node in graph.nodes:
+            if node.op == "placeholder":
+                values[node] = next(given)
+            elif node.op == "get_attr":
+                values[node] = attribute(node.target)
+            elif node.op == "output":
+                return _looked_up(node.args[0], values)
+            elif node.op == "call_function":
+                values[node] = self._node(node, values)
+            else:
+                raise UnsupportedError(f"a node {node.op} {node.target} in a graph", span=_span(node))
+        raise ImportModelError("a graph has no output")
+
+    def _node(self, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
+        args, kwargs = _looked_up(node.args, values), _looked_up(dict(node.kwargs), values)
+        if _has_unknown(args) or _has_unknown(kwargs):
+            self._note_absent(node)
+            return UNKNOWN
+        span = _span(node)
+        with self.b.at(span):
+            try:
+                value = self._value(node, args, kwargs)
+                _check(value, node.meta.get("val"), node)
+            except UnsupportedError as error:
+                reason = error.message if error.hint is None else f"{error.message} ({error.hint})"
+                self.faults.append(Fault(_name(node), reason, span))
+                return UNKNOWN
+            except ImportModelError as error:
+                if error.span is not None:
+                    raise
+                raise ImportModelError(f"{_name(node)}: {error.message}", span=span, hint=error.hint) from None
+        return value
+
+    def _value(self, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        target = node.target
+        if target is operator.getitem:
+            return args[0][args[1]]
+        if isinstance(target, torch._ops.OpOverload):
+            return self._call(target, args, kwargs)
+        if (function := FUNCTIONS.get(target)) is not None and not any(isinstance(a, Expr | float) for a in args):
+            return function(*args)
+        raise UnsupportedError("no converter")
+
+    def _call(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        function = find(target, self.custom)
+        if function is None:
+            raise UnsupportedError("no converter", hint=f'custom={{"{target.namespace}::{target._opname}": …}}')
+        return function(self.b, **arguments(function, target._schema, args, kwargs))
+
+    def _note_absent(self, node: fx.Node) -> None:
+        """An operator without a converter is listed even where its operands are unknown."""
+        if isinstance(node.target, torch._ops.OpOverload) and find(node.target, self.custom) is None:
+            self.faults.append(Fault(_name(node), "no converter", _span(node)))
+
+    def require_whole(self, name: str) -> None:
+        """UnsupportedError with all that cannot be converted, if there is anything."""
+        if not self.faults:
+            return
+        lines: dict[tuple[str, str], list[Span]] = {}
+        for fault in self.faults:
+            lines.setdefault((fault.operator, fault.reason), []).append(fault.span)
+        details = [f"{op}: {reason} ({len(at)} times, first at {at[0]})" for (op, reason), at in lines.items()]
+        raise UnsupportedError(f"{name}: {len(self.faults)} nodes cannot be compiled", details=details,
+                               span=self.faults[0].span)  # fmt: skip
+
+
+def _looked_up(value: Any, values: Mapping[fx.Node, Any]) -> Any:
+    """An argument of a node with the values of the nodes in it; lists are tuples, dtypes Legato's."""
+    if isinstance(value, fx.Node):
+        return values[value]
+    if isinstance(value, torch.dtype):
+        return from_torch(value)
+    if isinstance(value, tuple | list):
+        return tuple(_looked_up(v, values) for v in value)
+    if isinstance(value, dict):
+        return {k: _looked_up(v, values) for k, v in value.items()}
+    return value
+
+
+def _has_unknown(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_has_unknown, value))
+    if isinstance(value, dict):
+        return any(map(_has_unknown, value.values()))
+    return value is UNKNOWN
+
+
+def _name(node: fx.Node) -> str:
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return overload_name(target).removesuffix(".default")
+    return getattr(target, "__name__", str(target))
+
+
+def _span(node: fx.Node) -> Span:
+    """The line of the user's Python that a node comes from: the innermost outside of PyTorch."""
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    own = [f for f in frames if "/torch/" not in f[0]] or frames
+    return Span(own[-1][0], int(own[-1][1]), 1) if own else Span(node.name)
+
+
+def _check(value: Any, traced: Any, node: fx.Node) -> None:
+    """InternalError where a converter's result is of another type than PyTorch's trace has."""
+    if isinstance(traced, tuple | list):
+        for v, t in zip(value if isinstance(value, tuple) else (value,), traced, strict=False):
+            _check(v, t, node)
+    elif isinstance(traced, torch.Tensor) and isinstance(value, Expr):
+        ty = value.ty
+        if not isinstance(ty, TensorType) or ty.dtype != from_torch(traced.dtype) or not _same_shape(ty, traced):
+            found = f"{traced.dtype} of {list(traced.shape)}"
+            raise InternalError(f"{_name(node)} at {_span(node)} gives {ty}, in PyTorch {found}")
+
+
+def _same_shape(ty: TensorType, traced: torch.Tensor) -> bool:
+    return ty.rank == traced.dim() and all(
+        int(d.value) == s
+        for d, s in zip(ty.shape, traced.shape, strict=True)
+        if isinstance(d, Const) and type(s) is int
+    )
