@@ -14,5 +14,5 @@ __all__ = ["decompositions"]
 
 def decompositions(custom: Mapping[str, Converter] | None = None) -> dict[Any, Callable[..., Any]]:
     """PyTorch's decompositions of operators into its core set, without those that have a converter."""
-    table = torch.export.default_decompositions()
+    table = torch.export.default_decompositions().materialize()
     return {op: function for op, function in table.items() if find(op, custom) is None}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,11 +19,14 @@ from legato.ir.module import Module
 
 __all__ = ["GraphFace", "import_graph"]
 
+_COMPUTED = ("tensor", "size")
+
 
 @dataclass(frozen=True, slots=True)
 class GraphFace:
     """How a call of a graph becomes one of @main. `given`: which of the graph's inputs are parameters, in order;
-    `results`: for each output, "tensor", "size" (an integer), or "constant", with its value."""
+    `results`: for each output, "tensor" with the order of its axes in memory (None: row-major), "size" (an integer),
+    "input" with the number of the input that it is, or "constant" with its value."""
 
     given: tuple[int, ...]
     results: tuple[tuple[str, Any], ...]
@@ -33,25 +36,38 @@ def import_graph(
     graph_module: fx.GraphModule,
     *,
     custom: Mapping[str, Converter] | None = None,
-    ranges: Mapping[Any, Any] | None = None,
+    constants: Mapping[int, torch.Tensor] | None = None,
     name: str = "the graph",
 ) -> tuple[Module, GraphFace]:
-    """The module of a functional graph whose nodes have their traced values (`meta["val"]`), and how to call it."""
-    work = GraphImport(graph_module, custom, ranges or {})
+    """The module of a functional graph whose nodes have their traced values (`meta["val"]`), and how to call it.
+
+    constants: inputs that are these tensors in every call. Raises GraphFaults with all that cannot be compiled.
+    """
     nodes = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
-    inputs, given = [], []
+    work = GraphImport(graph_module, custom, _ranges(nodes))
+    inputs: list[Any] = []
+    given: list[int] = []
     for n, node in enumerate(nodes):
         before = len(work.params)
-        inputs.append(_input(work, node))
+        fixed = (constants or {}).get(n)
+        inputs.append(_input(work, node) if fixed is None else work.constant(fixed, node.name))
         given += [n] if len(work.params) > before else []
     values = work.walk.graph(graph_module.graph, inputs, work.attribute)
     work.walk.require_whole(name)
-    values = values if isinstance(values, tuple) else (values,)
-    results = tuple(_result(v) for v in values)
-    exprs = [work.b.operand(v, int64) if kind == "size" else v for v, (kind, _) in zip(values, results, strict=True)
-             if kind != "constant"]  # fmt: skip
+    results = _results(graph_module, values if isinstance(values, tuple) else (values,), nodes)
+    exprs = [v if kind == "tensor" else work.b.operand(v, int64) for v, (kind, _) in results if kind in _COMPUTED]
     main = work.b.function(tuple(work.params), exprs[0] if len(exprs) == 1 else work.b.tuple_(exprs))
-    return Module.from_expr(main), GraphFace(tuple(given), results)
+    return Module.from_expr(main), GraphFace(tuple(given), tuple(result for _, result in results))
+
+
+def _ranges(nodes: Sequence[fx.Node]) -> Mapping[Any, Any]:
+    """The bounds of the symbols in a graph's inputs, which PyTorch tests before it calls the graph."""
+    for node in nodes:
+        traced = node.meta.get("val")
+        for size in traced.shape if isinstance(traced, torch.Tensor) else (traced,):
+            if isinstance(size, torch.SymInt):
+                return size.node.shape_env.var_to_range  # type: ignore[no-any-return]
+    return {}
 
 
 def _input(work: GraphImport, node: fx.Node) -> Any:
@@ -65,7 +81,28 @@ def _input(work: GraphImport, node: fx.Node) -> Any:
     raise UnsupportedError(f"the input {node.name}: a {type(traced).__name__}")
 
 
-def _result(value: Any) -> tuple[str, Any]:
-    if isinstance(value, Expr):
-        return "tensor", None
-    return ("size", None) if isinstance(value, DimExpr) else ("constant", value)
+def _results(
+    graph_module: fx.GraphModule, values: Sequence[Any], inputs: Sequence[fx.Node]
+) -> list[tuple[Any, tuple[str, Any]]]:
+    """What each output is, with its value."""
+    (output,) = (n for n in graph_module.graph.nodes if n.op == "output")
+    nodes = output.args[0] if isinstance(output.args[0], tuple | list) else (output.args[0],)
+    found: list[tuple[Any, tuple[str, Any]]] = []
+    for node, value in zip(nodes, values, strict=True):
+        if isinstance(value, Expr):
+            traced = node.meta.get("val")
+            is_input = node in inputs
+            found.append((value, ("input", inputs.index(node)) if is_input else ("tensor", _order(traced))))
+        elif isinstance(value, DimExpr):
+            found.append((value, ("size", None)))
+        else:
+            found.append((value, ("constant", value)))
+    return found
+
+
+def _order(traced: Any) -> tuple[int, ...] | None:
+    """The axes of a tensor from the outermost on, as it lies in memory; None where it lies in row-major order."""
+    if not isinstance(traced, torch.Tensor) or traced.is_contiguous():
+        return None
+    strides = traced.stride()
+    return tuple(sorted(range(traced.dim()), key=lambda axis: -int(strides[axis])))

@@ -25,7 +25,7 @@ from legato.frontend.torch.symbols import FUNCTIONS
 from legato.ir.expr import Expr
 from legato.ir.types import TensorType
 
-__all__ = ["Fault", "Unknown", "Walk"]
+__all__ = ["Fault", "GraphFaults", "Unknown", "Walk"]
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -34,9 +34,16 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 class Fault:
     """A node that cannot be converted, and why."""
 
+    node: str
     operator: str
     reason: str
     span: Span
+
+
+class GraphFaults(UnsupportedError):
+    """All of a graph that cannot be converted: `faults`, by the names of its nodes."""
+
+    faults: dict[str, Fault]
 
 
 class Unknown:
@@ -83,7 +90,7 @@ class Walk:
                 _check(value, node.meta.get("val"), node)
             except UnsupportedError as error:
                 reason = error.message if error.hint is None else f"{error.message} ({error.hint})"
-                self.faults.append(Fault(_name(node), reason, span))
+                self.faults.append(Fault(node.name, _name(node), reason, span))
                 return UNKNOWN
             except ImportModelError as error:
                 if error.span is not None:
@@ -110,18 +117,21 @@ class Walk:
     def _note_absent(self, node: fx.Node) -> None:
         """An operator without a converter is listed even where its operands are unknown."""
         if isinstance(node.target, torch._ops.OpOverload) and find(node.target, self.custom) is None:
-            self.faults.append(Fault(_name(node), "no converter", _span(node)))
+            self.faults.append(Fault(node.name, _name(node), "no converter", _span(node)))
 
     def require_whole(self, name: str) -> None:
-        """UnsupportedError with all that cannot be converted, if there is anything."""
+        """GraphFaults with all that cannot be converted, if there is anything."""
         if not self.faults:
             return
         lines: dict[tuple[str, str], list[Span]] = {}
         for fault in self.faults:
             lines.setdefault((fault.operator, fault.reason), []).append(fault.span)
         details = [f"{op}: {reason} ({len(at)} times, first at {at[0]})" for (op, reason), at in lines.items()]
-        raise UnsupportedError(f"{name}: {len(self.faults)} nodes cannot be compiled", details=details,
-                               span=self.faults[0].span)  # fmt: skip
+        error = GraphFaults(
+            f"{name}: {len(self.faults)} nodes cannot be compiled", span=self.faults[0].span, details=details
+        )
+        error.faults = {fault.node: fault for fault in self.faults}
+        raise error
 
 
 def _looked_up(value: Any, values: Mapping[fx.Node, Any]) -> Any:
