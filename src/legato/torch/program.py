@@ -32,7 +32,9 @@ class GraphProgram:
 
     @staticmethod
     def _value(value: Any) -> Any:
-        return as_array(value, "an input of the graph") if isinstance(value, torch.Tensor) else (int(value),)
+        if isinstance(value, torch.Tensor):
+            return as_array(value, "an input of the graph")
+        return np.array(value, np.float64) if isinstance(value, float) else (int(value),)
 
     @staticmethod
     def _result(kind: str, value: Any, outputs: Any, inputs: Sequence[Any]) -> Any:
@@ -43,6 +45,8 @@ class GraphProgram:
         array = np.asarray(next(outputs))
         if kind == "size":
             return int(array)
+        if kind == "float":
+            return float(array)
         tensor = as_tensor(array)
         return tensor if value is None else _laid_out(tensor, value)
 

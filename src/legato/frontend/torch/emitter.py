@@ -9,6 +9,7 @@ import torch
 
 from legato.arith.expr import Const, const
 from legato.arith.expr import Expr as DimExpr
+from legato.base.dataclass import dataclass
 from legato.base.dtype import DType, bool_, float32, int64
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.emitter import Emitter as Common
@@ -16,10 +17,18 @@ from legato.frontend.torch.dtypes import array_of, from_torch, to_torch
 from legato.ir.expr import Constant, Expr
 from legato.ir.types import Dim
 
-__all__ = ["Emitter", "Number", "Size", "Value"]
+__all__ = ["Emitter", "Float", "Number", "Size", "Value"]
+
+
+@dataclass(frozen=True, slots=True)
+class Float:
+    """A float of Python that depends on sizes: `value` is a float64 tensor of rank 0."""
+
+    value: Expr
+
 
 Size = int | Dim  # an extent, an index or another integer that may be symbolic
-Number = int | float | bool | Dim  # a scalar of a schema
+Number = int | float | bool | Dim | Float  # a scalar of a schema
 Value = Expr | Number  # an operand: a tensor or a scalar
 
 _BOOL, _INT, _FLOAT = range(3)
@@ -70,6 +79,8 @@ class Emitter(Common):
             return self.to(x, dtype)
         if isinstance(x, DimExpr):
             return self.to(self.extent(x, int64), dtype)
+        if isinstance(x, Float):
+            return self.to(x.value, dtype)
         if not isinstance(x, int | float):
             raise UnsupportedError(f"the number {x!r}")
         return self.number(x, dtype)
@@ -127,7 +138,7 @@ class Emitter(Common):
 def _number_dtype(value: Number) -> DType:
     if isinstance(value, bool):
         return bool_
-    if isinstance(value, float):
+    if isinstance(value, float | Float):
         return float32
     if isinstance(value, int | DimExpr):
         return int64

@@ -12,6 +12,7 @@ from legato.arith.expr import Expr as DimExpr
 from legato.base.dataclass import dataclass
 from legato.base.dtype import int64
 from legato.base.errors import UnsupportedError
+from legato.frontend.torch.emitter import Float
 from legato.frontend.torch.inputs import GraphImport
 from legato.frontend.torch.signature import Converter
 from legato.ir.expr import Expr
@@ -19,14 +20,14 @@ from legato.ir.module import Module
 
 __all__ = ["GraphFace", "import_graph"]
 
-_COMPUTED = ("tensor", "size")
+_COMPUTED = ("tensor", "size", "float")
 
 
 @dataclass(frozen=True, slots=True)
 class GraphFace:
     """How a call of a graph becomes one of @main. `given`: which of the graph's inputs are parameters, in order;
     `results`: for each output, "tensor" with the order of its axes in memory (None: row-major), "size" (an integer),
-    "input" with the number of the input that it is, or "constant" with its value."""
+    "float", "input" with the number of the input that it is, or "constant" with its value."""
 
     given: tuple[int, ...]
     results: tuple[tuple[str, Any], ...]
@@ -55,7 +56,7 @@ def import_graph(
     values = work.walk.graph(graph_module.graph, inputs, work.attribute)
     work.walk.require_whole(name)
     results = _results(graph_module, values if isinstance(values, tuple) else (values,), nodes)
-    exprs = [v if kind == "tensor" else work.b.operand(v, int64) for v, (kind, _) in results if kind in _COMPUTED]
+    exprs = [work.b.operand(v, int64) if kind == "size" else v for v, (kind, _) in results if kind in _COMPUTED]
     main = work.b.function(tuple(work.params), exprs[0] if len(exprs) == 1 else work.b.tuple_(exprs))
     return Module.from_expr(main), GraphFace(tuple(given), tuple(result for _, result in results))
 
@@ -76,6 +77,8 @@ def _input(work: GraphImport, node: fx.Node) -> Any:
         return work.tensor(node.name, traced)
     if isinstance(traced, torch.SymInt):
         return work.size(node.name, traced)
+    if isinstance(traced, torch.SymFloat):
+        return work.number(node.name)
     if traced is None or isinstance(traced, int | float | bool | str):
         return traced
     raise UnsupportedError(f"the input {node.name}: a {type(traced).__name__}")
@@ -93,6 +96,8 @@ def _results(
             traced = node.meta.get("val")
             is_input = node in inputs
             found.append((value, ("input", inputs.index(node)) if is_input else ("tensor", _order(traced))))
+        elif isinstance(value, Float):
+            found.append((value.value, ("float", None)))
         elif isinstance(value, DimExpr):
             found.append((value, ("size", None)))
         else:

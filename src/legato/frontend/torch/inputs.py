@@ -9,8 +9,9 @@ import torch
 from torch import fx
 
 from legato.arith.expr import Var as DimVar
+from legato.base.dtype import float64
 from legato.frontend.torch.dtypes import array_of, from_torch
-from legato.frontend.torch.emitter import Emitter
+from legato.frontend.torch.emitter import Emitter, Float
 from legato.frontend.torch.signature import Converter
 from legato.frontend.torch.symbols import Symbols, number
 from legato.frontend.torch.walk import Walk
@@ -28,8 +29,8 @@ class GraphImport:
     ) -> None:
         self.graph_module = graph_module
         self.b = Emitter()
-        self.walk = Walk(self.b, custom)
         self.symbols = Symbols(ranges)
+        self.walk = Walk(self.b, self.symbols.dim, custom)
         self.params: list[Var] = []
         self._constants: dict[tuple[Any, ...], Constant] = {}
 
@@ -44,6 +45,10 @@ class GraphImport:
         if isinstance(dim, DimVar):
             self._param(name, ShapeType((dim,)))
         return number(dim)
+
+    def number(self, name: str) -> Float:
+        """A float that a call gives."""
+        return Float(self._param(name, TensorType((), float64)))
 
     def _param(self, name: str, ty: TensorType | ShapeType) -> Var:
         var = self.b.var(name, ty)

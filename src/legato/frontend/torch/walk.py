@@ -19,11 +19,12 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, InternalError, UnsupportedError
 from legato.base.span import Span
 from legato.frontend.torch.dtypes import from_torch
-from legato.frontend.torch.emitter import Emitter
+from legato.frontend.torch.emitter import Emitter, Float
+from legato.frontend.torch.floats import FLOATS, float_of
 from legato.frontend.torch.signature import Converter, arguments, find, overload_name
-from legato.frontend.torch.symbols import FUNCTIONS
+from legato.frontend.torch.symbols import FUNCTIONS, number
 from legato.ir.expr import Expr
-from legato.ir.types import TensorType
+from legato.ir.types import Dim, TensorType
 
 __all__ = ["Fault", "GraphFaults", "Unknown", "Walk"]
 
@@ -54,10 +55,12 @@ UNKNOWN = Unknown()
 
 
 class Walk:
-    """One import: the builder `b`, the caller's converters, and the `faults`: what could not be converted."""
+    """One import: the builder `b`, the dims of symbolic integers (`sizes`), the caller's converters, and the `faults`:
+    what could not be converted."""
 
-    def __init__(self, b: Emitter, custom: Mapping[str, Converter] | None = None) -> None:
+    def __init__(self, b: Emitter, sizes: Callable[[Any], Dim], custom: Mapping[str, Converter] | None = None) -> None:
         self.b = b
+        self.sizes = sizes
         self.custom = custom
         self.faults: list[Fault] = []
 
@@ -104,8 +107,13 @@ class Walk:
             return args[0][args[1]]
         if isinstance(target, torch._ops.OpOverload):
             return self._call(target, args, kwargs)
-        if (function := FUNCTIONS.get(target)) is not None and not any(isinstance(a, Expr | float) for a in args):
+        traced = node.meta.get("val")
+        if isinstance(traced, torch.SymFloat) and target in FLOATS:
+            return float_of(self.b, target, args)
+        if (function := FUNCTIONS.get(target)) is not None and not any(isinstance(a, float | Float) for a in args):
             return function(*args)
+        if isinstance(traced, torch.SymInt):  # an integer made of floats: as PyTorch has it in the end
+            return number(self.sizes(traced))
         raise UnsupportedError("no converter")
 
     def _call(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
