@@ -141,6 +141,11 @@ $(VENV)/.demo: $(SETUP) | $(BIN)/python
 	.venv-tvm/bin/python -m pip install --quiet 'apache-tvm==0.27.*'
 	@touch $@
 
+# torchvision and timm, in a folder of their own and without dependencies: tools/zoo/packages.py says why.
+.zoo/.made: pyproject.toml tools/zoo/packages.py | $(VENV)/.dev
+	$(BIN)/python -m tools.zoo.packages
+	@touch $@
+
 $(VENV)/.dev: $(SETUP) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRAS)]'
 	@touch $@ $(VENV)/.demo
