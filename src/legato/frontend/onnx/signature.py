@@ -27,10 +27,9 @@ import numpy as np
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, InternalError, UnsupportedError
 from legato.base.hints import unaliased
-from legato.frontend.onnx.external import Folder
+from legato.frontend.onnx.initializers import Elements
 from legato.frontend.onnx.proto import AttributeProto, TypeProto
-from legato.frontend.onnx.sparse import to_dense
-from legato.frontend.onnx.tensors import Array, to_array
+from legato.frontend.onnx.tensors import Array
 
 __all__ = ["Converter", "Signature", "find", "signature", "table"]
 
@@ -136,7 +135,7 @@ class Signature:
             raise ImportModelError(f"{operator} lacks its input {', '.join(missing)}")
         return given
 
-    def convert(self, given: Mapping[str, AttributeProto], operator: str, folder: Folder | None) -> dict[str, Any]:
+    def convert(self, given: Mapping[str, AttributeProto], operator: str, elements: Elements) -> dict[str, Any]:
         """The attributes as keyword arguments.
 
         UnsupportedError for one that the operator's converter does not know, ImportModelError for a wrong kind.
@@ -148,7 +147,7 @@ class Signature:
         absent = [name for name, (_, default) in self.attributes.items() if default is empty and name not in given]
         if absent:
             raise ImportModelError(f"{operator} lacks its attribute {', '.join(absent)}")
-        return {name: _value(proto, self.attributes[name][0], operator, folder) for name, proto in given.items()}
+        return {name: _value(proto, self.attributes[name][0], operator, elements) for name, proto in given.items()}
 
 
 @cache
@@ -184,7 +183,7 @@ def _attribute_type(function: Converter, parameter: inspect.Parameter) -> Any:
     return hint
 
 
-def _value(proto: AttributeProto, wanted: Any, operator: str, folder: Folder | None) -> Any:
+def _value(proto: AttributeProto, wanted: Any, operator: str, elements: Elements) -> Any:
     if wanted in (Any, tuple):
         wanted = _NATURAL.get(proto.type, Any)
     item = typing.get_args(wanted)[0] if typing.get_origin(wanted) is tuple else None
@@ -196,9 +195,9 @@ def _value(proto: AttributeProto, wanted: Any, operator: str, folder: Folder | N
     elif proto.type == AttributeProto.STRING and wanted is str:
         found = _text(proto.s)
     elif proto.type == AttributeProto.TENSOR and typing.get_origin(wanted) is np.ndarray:
-        found = to_array(proto.t, folder, f"attribute {proto.name} of {operator}")
+        found = elements.of(proto.t, f"attribute {proto.name} of {operator}")
     elif proto.type == AttributeProto.SPARSE_TENSOR and typing.get_origin(wanted) is np.ndarray:
-        found = to_dense(proto.sparse_tensor, folder, f"attribute {proto.name} of {operator}")
+        found = elements.of(proto.sparse_tensor, f"attribute {proto.name} of {operator}")
     elif proto.type == AttributeProto.TYPE_PROTO and wanted is TypeProto:
         found = proto.tp
     elif proto.type == AttributeProto.INTS and item in (int, float):
