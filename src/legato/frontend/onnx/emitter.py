@@ -16,7 +16,7 @@ from legato.arith.prove import provably_different, prove, prove_equal
 from legato.arith.substitute import variables
 from legato.base.dtype import DType, int64
 from legato.base.dtype import dtype as as_dtype
-from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
 from legato.base.formats import IntFormat
 from legato.base.span import Span
 from legato.base.spelling import ELLIPSIS, written
@@ -33,6 +33,7 @@ from legato.ir.op import Op
 from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
 from legato.ir.types import Dim, FuncType, ShapeType, TensorType, Type, TypeData, tensor_type
 from legato.ops._computed import extent_scalar
+from legato.ops._rules import sides_of_least
 from legato.ops._tensors import accumulator
 from legato.prelude import library
 
@@ -71,7 +72,10 @@ class Emitter(Builder):
         return super().call_op(op, args, as_written(attrs))
 
     def constant(self, value: Any, dtype: DType | str | None = None) -> Constant:
-        """`value` as a typed constant; OverflowError for NaN where it is to be an integer, as for infinity."""
+        """`value` as a typed constant; OverflowError for NaN where it is to be an integer, as for infinity, and
+        UnsupportedError for a number where it is to be a string."""
+        if isinstance(value, int | float) and dtype is not None and as_dtype(dtype).is_string:
+            raise UnsupportedError(f"the number {value:g} where strings are wanted")
         if isinstance(value, float) and isnan(value) and dtype is not None and _counts(as_dtype(dtype)):
             raise OverflowError("cannot convert float NaN to integer")
         return super().constant(value, dtype)
@@ -380,6 +384,12 @@ class Emitter(Builder):
     def require(self, a: Dim, b: Dim, what: str) -> None:
         """Requires two dims to be equal, which calls check unless it is known; `what` says in words what for."""
         self._typer.solver.same(a, b, Site(what, self.span, self._typer.scope))
+
+    def require_least(self, d: Dim, least: Dim, what: str) -> None:
+        """Requires `d` to be `least` or more, which calls check unless it is known."""
+        if provably_different(*sides_of_least(d, least)):
+            raise TypeCheckError(f"{what}: {d}, wanted at least {least}", span=self.span)
+        self.require(*sides_of_least(d, least), what)
 
     def trial(self) -> Callable[[], None]:
         """Begins an attempt; what is returned forgets what was found since to be required of dims."""

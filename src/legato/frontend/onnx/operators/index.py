@@ -10,7 +10,6 @@ from legato.frontend.onnx.axes import over_axes
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, TensorType
-from legato.ops._rules import sides_of_least
 
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
 
@@ -149,7 +148,7 @@ def tensor_scatter(
         first = b.to(b.counted(write_indices, dims[0], "positions"), dt.int64)
         place = b.subtract(place, b.expand_dims(first, axis=1))
     if mode == "circular":
-        b.require(*sides_of_least(extent, count), "the extent of a circular cache")
+        b.require_least(extent, count, "the extent of a circular cache")
         place = b.floor_mod(place, b.extent(extent, dt.int64))
     place = b.broadcast(place, (dims[0], extent))
     inside = b.logical_and(b.greater_equal(place, b.constant(0, dt.int64)), b.less(place, b.extent(count, dt.int64)))

@@ -14,7 +14,6 @@ from legato.frontend.onnx.heads import attended, heads_of, joined, past_of, scor
 from legato.frontend.onnx.masks import Sizes, masked
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
-from legato.ops._rules import sides_of_least
 
 DOMAIN = "com.microsoft"
 
@@ -138,7 +137,7 @@ class _Past:
         if old is not None:
             room = b.dims_of_rank(old[0], 4, "the past")[2]
             self.length = room if length is None else b.dim(length, "the length of the past")
-            b.require(*sides_of_least(simplify(room - self.length), const(0)), "the length of the past")
+            b.require_least(simplify(room - self.length), const(0), "the length of the past")
 
     def before(self, x: Expr, n: int) -> Expr:
         """New keys (`n` is 0) or values (1) behind those of the past."""
@@ -150,7 +149,7 @@ class _Past:
         if self.old is None or not self.buffered:
             return found
         end, room = simplify(self.length + self.count), self.b.dims_of(self.old[n])[2]
-        self.b.require(*sides_of_least(simplify(room - end), const(0)), "the room for keys and values")
+        self.b.require_least(simplify(room - end), const(0), "the room for keys and values")
         return self.b.concatenate(found, self._part(n, end, room), axis=2)
 
     def _part(self, n: int, begin: Dim, end: Dim) -> Expr:

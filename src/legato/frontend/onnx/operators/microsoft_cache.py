@@ -15,7 +15,6 @@ from legato.frontend.onnx.heads import attended, heads_of, joined, past_of, scor
 from legato.frontend.onnx.rotary import angles_at, places_from, turned
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
-from legato.ops._rules import sides_of_least
 
 DOMAIN = "com.microsoft"
 
@@ -167,7 +166,7 @@ class _Held:
         more = simplify(b.dims_of(self.keys)[2] - b.dims_of_rank(x, 4, "attention_bias")[3])
         if prove_equal(more, const(0)):
             return x
-        b.require(*sides_of_least(more, const(0)), "keys beside those that have a bias")
+        b.require_least(more, const(0), "keys beside those that have a bias")
         return b.nn.pad(x, b.like(0, x), pad_width=((0, 0), (0, 0), (0, 0), (0, more)))
 
 
@@ -214,7 +213,7 @@ class _Rows:
             raise ImportModelError(f"a cache of the last tokens without a past, or of a window of {window}")
         room = b.dims_of_rank(past[0], 4, "past keys")[2]
         size = b.extent(room, dt.int64)
-        b.require(*sides_of_least(simplify(room - window), const(0)), "places of a cache beside those of a window")
+        b.require_least(simplify(room - window), const(0), "places of a cache beside those of a window")
         begins = [self._dropped(count, size, window) for count in (self.past, self.total)]
         held, fresh = self._numbers(room), self._numbers(self.length)
         old_places, new_places = b.add(begins[0], held), b.add(self.past, fresh)

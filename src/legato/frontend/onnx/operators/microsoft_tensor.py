@@ -10,7 +10,6 @@ from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import found, index, shape
 from legato.ir.expr import Expr
-from legato.ops._rules import sides_of_least
 
 DOMAIN = "com.microsoft"
 
@@ -54,7 +53,7 @@ def unfold_tensor(b: Emitter, x: Expr, *, dim: int = -1, size: int, step: int = 
     if size < 1 or step < 1:
         raise ImportModelError(f"windows of {size} every {step}, wanted positive numbers")
     room = simplify(b.dims_of(x)[axis] - size)
-    b.require(*sides_of_least(room, const(0)), "what windows leave of a dim")
+    b.require_least(room, const(0), "what windows leave of a dim")
     first = b.arange(start=const(0), stop=simplify(room // step + 1), step=1, dtype=dt.int64)
     first = b.expand_dims(b.multiply(first, b.constant(step, dt.int64)), axis=1)
     places = b.add(first, b.arange(start=const(0), stop=const(size), step=1, dtype=dt.int64))

@@ -13,7 +13,6 @@ from legato.frontend.onnx.operators.shape import slice_10
 from legato.frontend.onnx.tensors import element_count, element_type
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
-from legato.ops._rules import sides_of_least
 
 # ------------------------------------------------------------------ elementwise
 
@@ -64,7 +63,7 @@ def crop(b: Emitter, x: Expr, *, border: tuple[int, ...], scale: tuple[int, ...]
         (height, top + (scale[0] if scale else bottom)),
         (width, left + (scale[1] if scale else right)),
     ):
-        b.require(*sides_of_least(extent, const(least)), "an extent that is cropped")
+        b.require_least(extent, const(least), "an extent that is cropped")
     end = tuple(_literal(first + size) for first, size in ((top, rows), (left, columns)))
     return b.strided_slice(x, begin=(top, left), end=end, strides=(1, 1), axes=(2, 3))
 

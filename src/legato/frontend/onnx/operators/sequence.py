@@ -33,7 +33,6 @@ from legato.frontend.onnx.inputs import Dims, contained_type
 from legato.frontend.onnx.proto import TypeProto
 from legato.ir.expr import Expr
 from legato.ir.types import UNIT, Dim, TupleType
-from legato.ops._rules import sides_of_least
 
 _PARTS = 10_000  # that a tensor is split into
 
@@ -200,7 +199,7 @@ def _ends(b: Emitter, split: Expr, extent: Dim) -> tuple[Dim, Expr, Expr]:
     split = b.to(split, dt.int64)
     if not b.rank(split):
         size = b.dim(split, "the extent of a part")
-        b.require(*sides_of_least(size, const(1)), "the extent of a part")
+        b.require_least(size, const(1), "the extent of a part")
         count = simplify(cdiv(extent, max_(size, const(1))))
         places = b.arange(start=const(1), stop=simplify(count + 1), step=1, dtype=dt.int64)
         return count, b.multiply(places, split), split

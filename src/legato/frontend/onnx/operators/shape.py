@@ -28,7 +28,6 @@ from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, TensorType
-from legato.ops._rules import sides_of_least
 
 Array = NDArray[Any]
 
@@ -332,7 +331,7 @@ def _wrapped(b: Emitter, x: Expr, axis: int, before: Dim, after: Dim) -> Expr:
     cut, end = simplify(max_(-before, zero)), simplify(extent + min_(after, zero))
     kept = simplify(end - cut)
     start, stop = simplify(-max_(before, zero)), simplify(kept + max_(after, zero))
-    b.require(*sides_of_least(kept, simplify(min_(stop - start, const(1)))), "the extent of what wraps around")
+    b.require_least(kept, simplify(min_(stop - start, const(1))), "the extent of what wraps around")
     x = _slice(b, x, (cut,), (end,), (axis,), (1,))
     return b.take(x, b.arange(start=start, stop=stop, step=1, dtype=dt.int64), axis=axis, mode="wrap")
 
