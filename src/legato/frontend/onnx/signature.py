@@ -6,7 +6,8 @@
 The name is the operator's, in lower case; underscores do not count, a trailing one avoids a Python word (`max_`). A
 number at the end is the operator set since which the function holds (`softmax_13`; none: the first). Parameters after
 the emitter are the inputs: with a default of None an optional one, `*xs` any number. Keyword-only parameters are the
-attributes, their annotations and defaults the schema. The result is one expression, or a tuple of several.
+attributes, their annotations and defaults the schema; one of type `bool` is 0 or 1 in files. The result is one
+expression, or a tuple of several.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from legato.frontend.onnx.initializers import Elements
 from legato.frontend.onnx.proto import AttributeProto, TypeProto
 from legato.frontend.onnx.tensors import Array
 
-__all__ = ["Converter", "Signature", "find", "signature", "table"]
+__all__ = ["Converter", "Signature", "find", "is_on", "signature", "table"]
 
 Converter = Callable[..., Any]
 _VERSIONED = re.compile(r"(.*?)(?:_(\d+))?$")
@@ -188,7 +189,9 @@ def _value(proto: AttributeProto, wanted: Any, operator: str, elements: Elements
         wanted = _NATURAL.get(proto.type, Any)
     item = typing.get_args(wanted)[0] if typing.get_origin(wanted) is tuple else None
     found: Any = None
-    if proto.type == AttributeProto.INT and wanted in (int, bool, float):
+    if proto.type == AttributeProto.INT and wanted is bool:
+        found = is_on(proto.i, f"attribute {proto.name} of {operator}")
+    elif proto.type == AttributeProto.INT and wanted in (int, float):
         found = wanted(proto.i)
     elif proto.type == AttributeProto.FLOAT and wanted is float:
         found = proto.f
@@ -210,6 +213,14 @@ def _value(proto: AttributeProto, wanted: Any, operator: str, elements: Elements
         kind = _KINDS.get(proto.type, f"of kind {proto.type}")
         raise ImportModelError(f"attribute {proto.name} of {operator} is {kind}, wanted {_shown(wanted)}")
     return found
+
+
+def is_on(number: int, what: str) -> bool:
+    """An attribute that is on or off, which `what` names. Of other numbers than 1 and 0 the standard says nothing, and
+    ONNX Runtime takes some for on, some for off, and refuses some."""
+    if number not in (0, 1):
+        raise ImportModelError(f"{what} is {number}, wanted 0 or 1", hint="write 1 if it is meant to be on, else 0")
+    return number == 1
 
 
 def _text(data: bytes) -> str:

@@ -103,7 +103,7 @@ def nhwc_max_pool(
     x: Expr,
     *,
     auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
+    ceil_mode: bool = False,
     dilations: tuple[int, ...] = (),
     kernel_shape: tuple[int, ...],
     pads: tuple[int, ...] = (),
@@ -150,7 +150,7 @@ def grid_sample(
     x: Expr,
     grid: Expr,
     *,
-    align_corners: int = 0,
+    align_corners: bool = False,
     mode: str = "bilinear",
     padding_mode: str = "zeros",
 ) -> Expr:

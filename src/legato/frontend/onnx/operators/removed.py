@@ -79,7 +79,9 @@ def _literal(d: Dim | int) -> Dim | int:
     return int(d.value) if isinstance(d, Const) else d
 
 
-def mean_variance_normalization(b: Emitter, x: Expr, *, across_channels: int = 0, normalize_variance: int = 1) -> Expr:
+def mean_variance_normalization(
+    b: Emitter, x: Expr, *, across_channels: bool = False, normalize_variance: bool = True
+) -> Expr:
     """Over the batch and the spatial dims, with `across_channels` over channels, too."""
     _image(b, x)
     axes = (0, 1, 2, 3) if across_channels else (0, 2, 3)
@@ -98,7 +100,7 @@ def constant_fill(
     *,
     dtype: int = 1,
     extra_shape: tuple[int, ...] = (),
-    input_as_shape: int = 0,
+    input_as_shape: bool = False,
     shape: tuple[int, ...] = (),
     value: float = 0.0,
 ) -> Expr:
@@ -112,7 +114,7 @@ def given_tensor_fill(
     given: Expr | None = None,
     *,
     extra_shape: tuple[int, ...] = (),
-    input_as_shape: int = 0,
+    input_as_shape: bool = False,
     shape: tuple[int, ...] = (),
     values: tuple[float, ...] = (),
 ) -> Expr:

@@ -126,23 +126,23 @@ def sequence_erase(b: Emitter, xs: Expr, position: Expr | None = None) -> tuple[
     return (taken_apart(b, rest, lambda *_: b.prelude("sequence_erase", xs, place), None),)
 
 
-def concat_from_sequence(b: Emitter, xs: Expr, *, axis: int, new_axis: int = 0) -> Expr:
+def concat_from_sequence(b: Emitter, xs: Expr, *, axis: int, new_axis: bool = False) -> Expr:
     items = _items(b, xs)
     if items is None:
         element = element_of(xs)
         tensor = contents(b, element)
         if tensor is None:
             raise UnsupportedError(f"a sequence of {element}")
-        return joined_list(b, xs, b.axis(axis, tensor.rank + bool(new_axis)), new=bool(new_axis))
+        return joined_list(b, xs, b.axis(axis, tensor.rank + new_axis), new=new_axis)
     if not items:
         raise ImportModelError("ConcatFromSequence of a sequence without elements")
-    place = b.axis(axis, b.rank(items[0]) + bool(new_axis))
+    place = b.axis(axis, b.rank(items[0]) + new_axis)
     parts = [b.expand_dims(x, axis=place) for x in items] if new_axis else items
     return b.concatenate(tuple(parts), axis=place)
 
 
 def split_to_sequence(
-    b: Emitter, x: Expr, split: Expr | None = None, *, axis: int = 0, keepdims: int = 1
+    b: Emitter, x: Expr, split: Expr | None = None, *, axis: int = 0, keepdims: bool = True
 ) -> tuple[Expr]:
     """A tuple where it is known how many parts there are, else a List. Without `split` their extent is 1."""
     along = b.axis(axis, b.rank(x))
