@@ -9,7 +9,7 @@ from random import Random
 
 import onnx
 
-from legato.base.errors import InternalError, LegatoError
+from legato.base.errors import ImportModelError, InternalError, LegatoError
 from legato.frontend.onnx import check, from_onnx
 from tests.damaged.onnx_models import beside, damaged, small_cases
 from tests.damaged.structure import rank, restructured
@@ -77,7 +77,12 @@ def _attempt(rng: Random, base: onnx.ModelProto, folder: Path, number: int) -> b
 
 def judge(path: Path, *, is_called: bool = True) -> bool:
     """True where a file is accepted; LegatoError where it is refused. What `check` finds nothing in, is imported."""
-    report = check(path)
+    try:
+        report = check(path)
+    except ImportModelError:
+        raise
+    except LegatoError as error:
+        raise AssertionError("check raises what it should list") from error
     from_onnx(path)
     assert not report.unsupported, "check lists what from_onnx accepts"
     if is_called and path.stat().st_size <= _COMPILED:

@@ -10,10 +10,11 @@ import numpy as np
 import legato.ops  # noqa: F401  # gives operators their names
 from legato.arith.expr import Const, const
 from legato.arith.expr import Var as DimVar
+from legato.arith.prove import provably_different
 from legato.arith.substitute import variables
 from legato.base.dtype import DType
 from legato.base.dtype import dtype as as_dtype
-from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
 from legato.base.span import Span
 from legato.infer.builder import Builder
 from legato.infer.site import Site
@@ -21,6 +22,7 @@ from legato.ir.expr import Constant, Expr, Function, Var
 from legato.ir.let import Binding
 from legato.ir.types import Dim, FuncType, ShapeType, TensorType, tensor_type
 from legato.ops._computed import extent_scalar
+from legato.ops._rules import sides_of_least
 from legato.ops._tensors import accumulator
 
 __all__ = ["Emitter"]
@@ -110,6 +112,12 @@ class Emitter(Builder):
     def require(self, a: Dim, b: Dim, what: str) -> None:
         """Requires two dims to be equal, which calls check unless it is known; `what` says in words what for."""
         self._typer.solver.same(a, b, Site(what, self.span, self._typer.scope))
+
+    def require_least(self, d: Dim, least: Dim, what: str) -> None:
+        """Requires `d` to be `least` or more, which calls check unless it is known."""
+        if provably_different(*sides_of_least(d, least)):
+            raise TypeCheckError(f"{what}: {d}, wanted at least {least}", span=self.span)
+        self.require(*sides_of_least(d, least), what)
 
     def trial(self) -> Callable[[], None]:
         """Begins an attempt; what is returned forgets what was found since to be required of dims."""

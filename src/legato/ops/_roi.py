@@ -25,7 +25,7 @@ from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load, cast
 from legato.tir.stmt import Alloc, For, If, Let, Stmt, Store, block
 
-__all__ = ["Align", "Pool", "Reader", "gathered", "scattered", "spread", "taken"]
+__all__ = ["MOST", "Align", "Pool", "Reader", "gathered", "scattered", "spread", "taken"]
 
 MOST = 1 << 16  # samples of a bin along a dim
 
@@ -95,19 +95,30 @@ class Align:
 
     def _along(self, d: int, r: Expr, k: Expr, body: Callable[[Expr, Line], Stmt]) -> Stmt:
         """Loops over the samples of the k-th bin along a dim: those that are near the image."""
-        i, low = Var("i", dt.index, 0), Var("low", dt.index, 0)
+        i, low, skipped = (Var(name, dt.index, 0) for name in ("i", "low", "skipped"))
         place, share = Var("place", self.dtype), Var("share", self.dtype)
         zero, one, extent = const(0.0, self.dtype), const(1.0, self.dtype), self.extents[d]
         size = self._bin(d, r)
         count = cast(max_(self._count(d, r), const(1)), self.dtype)
-        step = (cast(i, self.dtype) + const(0.5, self.dtype)) * size / count
+        step = (cast(i + skipped, self.dtype) + const(0.5, self.dtype)) * size / count
         near = land(ge(place, const(-1.0, self.dtype)), le(place, cast(extent, self.dtype)))
         rest = select(ge(low, extent - 1), zero, max_(place, zero) - cast(low, self.dtype))
         line = [(low, one - share), (max_(min_(low + 1, extent - 1), const(0)), share)]
         inner = Let(low, max_(min_(cast(max_(place, zero), dt.index), extent - 1), const(0)),
-                    Let(share, rest, body(i, line)))  # fmt: skip
+                    Let(share, rest, body(i + skipped, line)))  # fmt: skip
         begin = self._range(d, r)[0] + cast(k, self.dtype) * size
-        return For(i, self._count(d, r), Let(place, begin + step, If(near, inner)))
+        before, end = self._near(d, r, begin, size / count)
+        return Let(skipped, before, For(i, max_(end - skipped, const(0)), Let(place, begin + step, If(near, inner))))
+
+    def _near(self, d: int, r: Expr, begin: Expr, step: Expr) -> tuple[Expr, Expr]:
+        """The samples of a bin that may be near the image: of a region as large as it likes no more than the image
+        has elements. One more at each end: the division is rounded."""
+        count, one = self._count(d, r), const(1.0, self.dtype)
+        if self.ratio > 0:
+            return const(0), count
+        last = te.floor((cast(self.extents[d], self.dtype) - begin) / step)
+        first = te.floor((const(-1.0, self.dtype) - begin) / step)
+        return _index(first - one - one, count), _index(last + one + one, count)
 
     def lines(self, roi: Array) -> Sequence[Sequence[Places]]:
         return [[self._places(d, roi, k) for k in range(as_int(n))] for d, n in enumerate(self.pooled)]

@@ -22,7 +22,7 @@ from legato.ir.types import Dim, TensorType, Type
 from legato.ops._families import quiet
 from legato.ops._gradients import Contribution
 from legato.ops._moving import as_dim, as_int
-from legato.ops._roi import Align, Pool, Reader, gathered, scattered, spread, taken
+from legato.ops._roi import MOST, Align, Pool, Reader, gathered, scattered, spread, taken
 from legato.ops._rules import FLOAT, at_least, require_dtype, require_rank, same_dtype, same_shape, tensor
 from legato.ops._tensors import Array, accumulator, require_choice, wide
 from legato.ops._window import data_order, dim_order
@@ -76,6 +76,8 @@ def _checked(rel: Relation, data: Type, rois: Type, a: Any) -> tuple[TensorType,
     require_choice(rel, "layout", a.layout, _LAYOUTS)
     if isinstance(a, ROIAlignAttrs):
         require_choice(rel, "mode", a.mode, _MODES)
+        if a.sample_ratio > MOST:
+            raise rel.fail(f"sample_ratio is {a.sample_ratio}, wanted at most {MOST}")
     order = data_order(rel, a.layout, "NCHW", "layout")
     ty, regions = tensor(rel, data, "data"), tensor(rel, rois, "regions")
     require_rank(rel, ty, 4, what="data")
@@ -204,6 +206,16 @@ _ROIS = np.array([[0, 0, 0, 3, 4], [1, 0.5, 1.25, 5.5, 4.75], [1, 2, 3, 1, 2], [
 _WILD = np.array(
     [[5, 2, 2, 2, 2], [np.nan, 0, 0, 3, 4], [0, np.nan, 0, 3, 4], [0, -np.inf, 0, 3, 4], [0, 1, 0, 1e30, 2]], np.float32
 )
+_HUGE = np.array(
+    [
+        [0, -1e4, -2e4, 1e4, 3e4],
+        [1, -3e5, 1, 4e5, 3],
+        [1, 2, -70, 3, 9],
+        [0, -1e30, -1e30, 1e30, 1e30],
+        [0, 5e8, 0, 5e8, 3],
+    ],
+    np.float32,
+)
 _IMAGE = ((2, 2, 5, 6), "float32")
 
 
@@ -223,14 +235,17 @@ roi_align, roi_align_take, roi_align_grad = _records(
         Sample((((1, 2, 4, 5), "float16"), _ROIS.astype(np.float16)), _bins(1, 2)),
         Sample((((1, 1, 4, 5), "float32"), _WILD), _bins(1, 2, sample_ratio=2)),
         Sample((((1, 2, 0, 5), "float32"), _ROIS), _bins(1, 2, sample_ratio=2)),
+        Sample((_IMAGE, _HUGE), _bins(3, 2)),
+        Sample((_IMAGE, _HUGE), _bins(1, 1, mode="max", aligned=True)),
+        Sample((((1, 1, 4, 5), "float32"), _WILD), _bins(1, 2, aligned=True)),
         Sample((_IMAGE, _ROIS[:0]), _bins(1, 2)),
     ),
     """Regions of images, each divided into rows × columns bins: of each bin the mean (or maximum) of samples that are
 spread evenly over it, interpolated between four elements.
 
-A sample further than an element outside of the image is 0. A bin has at most
-65536 samples along each dim. A region (image, left, top, right, bottom) of an image that there is not is one of the
-nearest.""",
+A sample further than an element outside of the image is 0. A bin has at most 65536 samples along each dim; without a
+`sample_ratio` only those near the image take time, however large a region is. A region (image, left, top, right,
+bottom) of an image that there is not is one of the nearest.""",
 )
 
 roi_pool, roi_pool_take, roi_pool_grad = _records(

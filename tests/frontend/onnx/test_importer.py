@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import typing
 from contextlib import suppress
 from inspect import Parameter
@@ -15,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from typing_extensions import TypeAliasType
 
-from legato.base.errors import CompileError, ImportModelError, TypeCheckError, UnsupportedError
+from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
 from legato.base.node import post_order
 from legato.frontend.onnx import check, from_onnx
 from legato.frontend.onnx.emitter import Emitter
@@ -99,12 +100,12 @@ def test_nodes_without_inputs_compile_or_say_what_they_lack(inputs: list[str]) -
     sample: dict[Any, Any] = {onnx.AttributeProto.INT: 1, onnx.AttributeProto.INTS: [1]}
     for schema in onnx.defs.get_all_schemas():
         given = {a.name: sample.get(int(a.type), "") for a in schema.attributes.values() if a.required}
-        with suppress(CompileError):
-            from_onnx(model([helper.make_node(schema.name, inputs, ["y"], domain=schema.domain, **given)], []))
+        with suppress(ImportModelError):
+            check(model([helper.make_node(schema.name, inputs, ["y"], domain=schema.domain, **given)], []))
 
 
 def test_operands_of_any_rank_compile_or_are_refused() -> None:
-    """Every converter of every domain, with floats and with integers, is given each rank."""
+    """Every converter of every domain, with floats, integers and strings, is given each rank."""
     shapes: list[tuple[int | str, ...]] = [(), (0,), ("n",), (2, 3, 4, 5), ("a", "b", "c")]
     for (domain, name), versions in table().items():
         own = signature(versions[0][1])
@@ -112,10 +113,10 @@ def test_operands_of_any_rank_compile_or_are_refused() -> None:
         count = len(own.inputs) + own.variadic
         node = helper.make_node(name, [f"x{n}" for n in range(count)], ["y"], domain=domain, **given)
         opsets = [helper.make_opsetid("", 24), *([helper.make_opsetid(domain, versions[0][0])] if domain else [])]
-        for shape, dtype in product(shapes, ("float32", "int64")):
+        for shape, dtype in product(shapes, ("float32", "int64", "object")):
             inputs = [value(f"x{n}", shape, dtype) for n in range(count)]
-            with suppress(CompileError):
-                from_onnx(model([node], inputs, opset_imports=opsets))
+            with suppress(ImportModelError):  # check lists what else is wrong
+                check(model([node], inputs, opset_imports=opsets))
 
 
 def test_keys_of_the_past_without_its_values() -> None:
@@ -139,12 +140,21 @@ def test_attributes_that_are_no_numbers(node: onnx.NodeProto, opset: int) -> Non
         from_onnx(model([node], [value("x", (2, 3), "int32")], opset=opset))
 
 
+@pytest.mark.parametrize("dtype", [TensorProto.STRING, TensorProto.COMPLEX64])
+def test_numbers_where_other_elements_are_wanted_are_listed(dtype: int) -> None:
+    proto = model([helper.make_node("ConstantFill", [], ["y"], shape=[2], dtype=dtype)], [], opset=8)
+    (listed,) = check(proto).unsupported
+    assert listed.operator == "ConstantFill"
+    with pytest.raises(UnsupportedError, match=re.escape(listed.reason)):
+        from_onnx(proto)
+
+
 def _sample(hint: Any) -> Any:
     """A value of an attribute."""
     item = typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else None
     if item is not None:
         return [_sample(item)]
-    return {int: 1, float: 1.0, str: "NONE"}.get(hint, numpy_helper.from_array(np.ones(1, np.float32)))
+    return {bool: 1, int: 1, float: 1.0, str: "NONE"}.get(hint, numpy_helper.from_array(np.ones(1, np.float32)))
 
 
 def test_custom_operators() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from legato.base.errors import ImportModelError
+from legato.base.errors import ImportModelError, RunError, TypeCheckError
 from tests.frontend.onnx.peer import Array, compare_node, legato_outputs, model, reference_outputs, value
 
 RNG = np.random.default_rng(4)
@@ -77,3 +77,27 @@ def test_mel_weights() -> None:
 def test_parts_of_numbers_have_no_frequencies() -> None:
     with pytest.raises(ImportModelError, match="parts of numbers"):
         node("DFT", 17, [np.zeros((1, 4, 1), np.float32)], axis=2)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"inverse": 1}, {"onesided": 1}, {"onesided": 1, "inverse": 1}], ids=str)
+@pytest.mark.parametrize("when", ["known", "in a call"])
+def test_a_transform_has_a_length(attributes: dict[str, int], when: str) -> None:
+    """A length that is given is 1 or more, as ONNX Runtime has it: one side of none would have an element."""
+    x, shapes = np.ones((1, 4, 1), np.float32), {"x0": (None, None, None)} if when == "in a call" else None
+    made = helper.make_node("DFT", ["x0", "n", "a"], ["y"], **attributes)
+    weights, feeds = {"a": np.array(1)}, {"x0": x}
+    (weights if when == "known" else feeds)["n"] = np.array(0)
+    proto = model([made], [value(name, a.shape, str(a.dtype)) for name, a in feeds.items()], ("y",), weights, 20)
+    with pytest.raises((RunError, TypeCheckError), match="the length of the transform"):
+        legato_outputs(proto, feeds, shapes=shapes)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_nothing_becomes_nothing(parts: int) -> None:
+    """Without a length, as ONNX Runtime has it; one side of nothing is refused."""
+    x, names = np.zeros((1, 0, parts), np.float32), {"x0": (None, None, None)}
+    for shapes in (None, names):
+        assert node("DFT", 17, [x], shapes).shape == (1, 0, 2)
+        with pytest.raises((RunError, TypeCheckError), match="the length of the transform"):
+            node("DFT", 17, [x], shapes, onesided=1)
+    assert node("DFT", 17, [x, np.array(3)]).tolist() == np.zeros((1, 3, 2)).tolist()

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 
-from legato.frontend.onnx.signature import find, table
+import pytest
+from onnx import helper
+
+from legato.base.errors import ImportModelError
+from legato.frontend.onnx.initializers import Elements
+from legato.frontend.onnx.signature import find, signature, table
 
 LOOK_UP = """
 import sys
+from legato.frontend.onnx.initializers import Elements
 from legato.frontend.onnx.signature import find
 print(find("", "Conv", 13).__name__, sum(".onnx.operators." in m for m in sys.modules))
 """
@@ -27,3 +34,15 @@ def test_every_converter_is_found() -> None:
 def test_a_look_up_imports_little() -> None:
     done = subprocess.run([sys.executable, "-c", LOOK_UP], check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["conv", "1"]
+
+
+def test_what_is_on_or_off_is_1_or_0() -> None:
+    flags = [(signature(f), name) for versions in table().values() for _, f in versions
+             for name, (kind, _) in signature(f).attributes.items() if kind is bool]  # fmt: skip
+    assert {"keepdims", "transA", "ceil_mode", "largest"} <= {name for _, name in flags}
+    for found, name in flags:
+        given = {other: helper.make_attribute(other, 0) for other, (_, default) in found.attributes.items()
+                 if other != name and default is inspect.Parameter.empty}  # fmt: skip
+        for number in (2, -1):
+            with pytest.raises(ImportModelError, match=f"{name} of It is {number}, wanted 0 or 1"):
+                found.convert({name: helper.make_attribute(name, number), **given}, "It", Elements(None))

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from legato.base.errors import ImportModelError, UnsupportedError
-from legato.frontend.onnx import check, from_onnx
+from legato.frontend.onnx import check, from_onnx, initializers
 from tests.frontend.onnx.peer import Array, legato_outputs, model, ort_outputs, value
 
 WANTED = np.array([[0, 1.5, 0], [0, 0, -2]], np.float32)
@@ -97,6 +97,25 @@ def test_wrong_ones(indices: list[int], dims: tuple[int, ...], message: str) -> 
 def test_large_ones_are_not_made() -> None:
     with pytest.raises(UnsupportedError, match="4294967296 bytes when it is dense"):
         from_onnx(added(sparse(np.array([1.5, -2], np.float32), np.array([0, 1]), (1 << 15, 1 << 15))))
+
+
+@pytest.mark.parametrize("form", ["initializers", "constants"])
+def test_many_ones_are_not_made(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is the model's, wherever its sparse tensors are."""
+    monkeypatch.setattr(initializers, "MAX_DENSE", 70)
+    tensors = [sparse(np.array([1.5, -2], np.float32), np.array([1, 5]), (2, 3), f"w{n}") for n in range(3)]
+    nodes = [helper.make_node("Sum", ["w0", "w1", "w2"], ["y"])]
+    if form == "constants":
+        nodes[:0] = [helper.make_node("Constant", [], [t.values.name], sparse_value=t) for t in tensors]
+    proto = model(nodes, [])
+    if form == "initializers":
+        proto.graph.sparse_initializer.extend(tensors)
+    (listed,) = check(proto).unsupported
+    assert "a sparse tensor of 24 bytes when it is dense; at most" in listed.reason
+    with pytest.raises(UnsupportedError, match="of a model's sparse tensors"):
+        from_onnx(proto)
+    monkeypatch.setattr(initializers, "MAX_DENSE", 72)
+    np.testing.assert_array_equal(legato_outputs(proto, {})[0], 3 * WANTED)
 
 
 def test_names_are_one_s_own() -> None:

@@ -15,7 +15,6 @@ from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 from legato.ir.let import lets
 from legato.ir.types import Dim, TensorType
-from legato.ops._rules import sides_of_least
 
 __all__ = ["by_axis", "known_axes", "over_axes"]
 
@@ -56,7 +55,7 @@ def _require_axes(b: Emitter, count: Dim, listed: Expr, is_possible: Expr) -> No
     """Requires `count` axes to be listed, and something besides."""
     number = b.where(is_possible, b.sum(listed, axis=(0,)), b.constant(-1, dt.int64))
     surplus = b.dim(b.add(number, b.constant(1, dt.int64)), "axes") - 1
-    b.require(*sides_of_least(surplus, count), "the axes are some that there are")
+    b.require_least(surplus, count, "the axes are some that there are")
 
 
 def over_axes(b: Emitter, x: Expr, axes: Expr, make: Make, *, rank: int = 0) -> Expr:

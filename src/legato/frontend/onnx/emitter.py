@@ -67,7 +67,10 @@ class Emitter(Common):
         return super().call_op(op, args, as_written(attrs))
 
     def constant(self, value: Any, dtype: DType | str | None = None) -> Constant:
-        """`value` as a typed constant; OverflowError for NaN where it is to be an integer, as for infinity."""
+        """`value` as a typed constant; OverflowError for NaN where it is to be an integer, as for infinity, and
+        UnsupportedError for a number where it is to be a string."""
+        if isinstance(value, int | float) and dtype is not None and as_dtype(dtype).is_string:
+            raise UnsupportedError(f"the number {value:g} where strings are wanted")
         if isinstance(value, float) and isnan(value) and dtype is not None and _counts(as_dtype(dtype)):
             raise OverflowError("cannot convert float NaN to integer")
         return super().constant(value, dtype)

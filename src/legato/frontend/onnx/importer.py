@@ -26,7 +26,7 @@ from legato.frontend.onnx.control import CONTROL
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, FunctionKey, Seen, Unknown, Value, spread
 from legato.frontend.onnx.graph import Step, reads, schedule
-from legato.frontend.onnx.initializers import Weight, array_of, initializers
+from legato.frontend.onnx.initializers import Elements, Weight, initializers
 from legato.frontend.onnx.inputs import Constants, Dims, Shapes, check_declared, check_size, input_types
 from legato.frontend.onnx.naming import with_names
 from legato.frontend.onnx.proto import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
@@ -83,6 +83,7 @@ class Importer:
         self._functions = {(domain_of(f.domain), f.name, f.overload): f for f in source.model.functions}
         self._schedules: dict[tuple[FunctionKey, tuple[str, ...]], tuple[Step, ...]] = {}
         self._initializers = initializers(self.graph, source.name)
+        self._elements = Elements(source.folder)
         self._count = 0
         self._constants = dict(constants or {})
         self._input_types = self.b.inputs = self._types(shapes)
@@ -232,7 +233,7 @@ class Importer:
             if name not in used:
                 continue
             try:
-                array = array_of(tensor, self.source.folder, f"initializer {name!r}", apart.get(name))
+                array = self._elements.of(tensor, f"initializer {name!r}", apart.get(name))
             except UnsupportedError as error:
                 frame.names[name] = Unknown(Unsupported(frame.prefix + name, "initializer", "", 0, error.message))
                 continue
@@ -317,7 +318,7 @@ class Importer:
         attributes = self._attributes(frame, node)
         if not domain and opset < 6:
             attributes.pop("consumed_inputs", None)  # which may be written over: it says nothing of the result
-        arguments = schema.convert(attributes, node.op_type, self.source.folder)
+        arguments = schema.convert(attributes, node.op_type, self._elements)
         given = spread("" if domain else node.op_type, [frame.get(name) for name in node.input])
         inputs = schema.arrange([self._needed(value) for value in given], node.op_type)
         if any(isinstance(value, Unknown) for value in inputs):

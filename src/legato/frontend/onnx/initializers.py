@@ -1,4 +1,4 @@
-"""The initializers of graphs, dense and sparse, by name."""
+"""The initializers of graphs by name, and the elements of tensors, dense and sparse."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from legato.base.errors import ImportModelError
 from legato.frontend.onnx.external import Folder
 from legato.frontend.onnx.proto import GraphProto, SparseTensorProto, TensorProto
-from legato.frontend.onnx.sparse import to_dense
+from legato.frontend.onnx.sparse import MAX_DENSE, to_dense
 from legato.frontend.onnx.tensors import Array, to_array
 
-__all__ = ["Weight", "array_of", "initializers"]
+__all__ = ["Elements", "Weight", "initializers"]
 
 Weight = TensorProto | SparseTensorProto
 
@@ -30,8 +30,16 @@ def initializers(graph: GraphProto, where: str) -> Mapping[str, Weight]:
     return found
 
 
-def array_of(weight: Weight, folder: Folder | None, what: str, data: NDArray[np.uint8] | None) -> Array:
-    """The elements of an initializer, as `to_array` and `to_dense` have them."""
-    if isinstance(weight, SparseTensorProto):
-        return to_dense(weight, folder, what)
-    return to_array(weight, folder, what, data)
+class Elements:
+    """The elements of one model's tensors: where its external data is, and how much is left for what is sparse."""
+
+    def __init__(self, folder: Folder | None) -> None:
+        self._folder, self._left = folder, MAX_DENSE
+
+    def of(self, tensor: Weight, what: str, data: NDArray[np.uint8] | None = None) -> Array:
+        """Those of a tensor that `what` names, as `to_array` and `to_dense` have them."""
+        if not isinstance(tensor, SparseTensorProto):
+            return to_array(tensor, self._folder, what, data)
+        found = to_dense(tensor, self._folder, what, self._left)
+        self._left -= found.nbytes
+        return found

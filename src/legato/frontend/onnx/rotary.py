@@ -11,7 +11,6 @@ from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.heads import heads_of
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
-from legato.ops._rules import sides_of_least
 
 __all__ = ["angles_at", "heads_by_table", "places_from", "turned"]
 
@@ -26,7 +25,7 @@ def turned(b: Emitter, x: Expr, cos: Expr, sin: Expr, *, interleaved: bool, coun
     if provably_different(half * 2, whole) or prove(gt(whole, size)):
         raise ImportModelError(f"{whole} elements of a head of {size} cannot be turned in pairs")
     b.require(simplify(half * 2), whole, "elements of a head in pairs")
-    b.require(*sides_of_least(size, whole), "elements of a head that are turned")
+    b.require_least(size, whole, "elements of a head that are turned")
     part, rest = b.columns(x, 0, whole), b.columns(x, whole, size)
     bounds = ((0, whole, 2), (1, whole, 2)) if interleaved else ((0, half, 1), (half, whole, 1))
     first, second = (b.wide(b.columns(part, *bound)) for bound in bounds)

@@ -18,6 +18,7 @@ from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, Unknown, Value
 from legato.frontend.onnx.loops import Loop, Stack
 from legato.frontend.onnx.proto import AttributeProto
+from legato.frontend.onnx.signature import is_on
 from legato.ir.expr import Expr, Var
 from legato.ir.types import Dim, TensorType, TupleType
 
@@ -61,10 +62,10 @@ def scan(node: Node) -> Steps:
 
 def _directions(node: Node, inputs: int, outputs: int, old: bool) -> _Along:
     if old:
-        return _Along([(0, bool(d)) for d in _ints(node, "directions", inputs)], [(0, False)] * outputs)
-    read = zip(_ints(node, "scan_input_axes", inputs), _ints(node, "scan_input_directions", inputs), strict=True)
-    made = zip(_ints(node, "scan_output_axes", outputs), _ints(node, "scan_output_directions", outputs), strict=True)
-    return _Along([(axis, bool(d)) for axis, d in read], [(axis, bool(d)) for axis, d in made])
+        return _Along([(0, d) for d in _flags(node, "directions", inputs)], [(0, False)] * outputs)
+    read = zip(_ints(node, "scan_input_axes", inputs), _flags(node, "scan_input_directions", inputs), strict=True)
+    made = zip(_ints(node, "scan_output_axes", outputs), _flags(node, "scan_output_directions", outputs), strict=True)
+    return _Along(list(read), list(made))
 
 
 def _int(node: Node, name: str) -> int:
@@ -81,6 +82,10 @@ def _ints(node: Node, name: str, count: int) -> Sequence[int]:
     if attribute.type != AttributeProto.INTS or len(attribute.ints) != count:
         raise ImportModelError(f"attribute {name} of {node.operator}: wanted {count} integers")
     return list(attribute.ints)
+
+
+def _flags(node: Node, name: str, count: int) -> Sequence[bool]:
+    return [is_on(i, f"attribute {name} of {node.operator}") for i in _ints(node, name, count)]
 
 
 def _batched(

@@ -6,7 +6,8 @@
 The name is the operator's, in lower case; underscores do not count, a trailing one avoids a Python word (`max_`). A
 number at the end is the operator set since which the function holds (`softmax_13`; none: the first). Parameters after
 the emitter are the inputs: with a default of None an optional one, `*xs` any number. Keyword-only parameters are the
-attributes, their annotations and defaults the schema. The result is one expression, or a tuple of several.
+attributes, their annotations and defaults the schema; one of type `bool` is 0 or 1 in files. The result is one
+expression, or a tuple of several.
 """
 
 from __future__ import annotations
@@ -27,12 +28,11 @@ import numpy as np
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, InternalError, UnsupportedError
 from legato.base.hints import unaliased
-from legato.frontend.onnx.external import Folder
+from legato.frontend.onnx.initializers import Elements
 from legato.frontend.onnx.proto import AttributeProto, TypeProto
-from legato.frontend.onnx.sparse import to_dense
-from legato.frontend.onnx.tensors import Array, to_array
+from legato.frontend.onnx.tensors import Array
 
-__all__ = ["Converter", "Signature", "find", "signature", "table"]
+__all__ = ["Converter", "Signature", "find", "is_on", "signature", "table"]
 
 Converter = Callable[..., Any]
 _VERSIONED = re.compile(r"(.*?)(?:_(\d+))?$")
@@ -136,7 +136,7 @@ class Signature:
             raise ImportModelError(f"{operator} lacks its input {', '.join(missing)}")
         return given
 
-    def convert(self, given: Mapping[str, AttributeProto], operator: str, folder: Folder | None) -> dict[str, Any]:
+    def convert(self, given: Mapping[str, AttributeProto], operator: str, elements: Elements) -> dict[str, Any]:
         """The attributes as keyword arguments.
 
         UnsupportedError for one that the operator's converter does not know, ImportModelError for a wrong kind.
@@ -148,7 +148,7 @@ class Signature:
         absent = [name for name, (_, default) in self.attributes.items() if default is empty and name not in given]
         if absent:
             raise ImportModelError(f"{operator} lacks its attribute {', '.join(absent)}")
-        return {name: _value(proto, self.attributes[name][0], operator, folder) for name, proto in given.items()}
+        return {name: _value(proto, self.attributes[name][0], operator, elements) for name, proto in given.items()}
 
 
 @cache
@@ -184,21 +184,23 @@ def _attribute_type(function: Converter, parameter: inspect.Parameter) -> Any:
     return hint
 
 
-def _value(proto: AttributeProto, wanted: Any, operator: str, folder: Folder | None) -> Any:
+def _value(proto: AttributeProto, wanted: Any, operator: str, elements: Elements) -> Any:
     if wanted in (Any, tuple):
         wanted = _NATURAL.get(proto.type, Any)
     item = typing.get_args(wanted)[0] if typing.get_origin(wanted) is tuple else None
     found: Any = None
-    if proto.type == AttributeProto.INT and wanted in (int, bool, float):
+    if proto.type == AttributeProto.INT and wanted is bool:
+        found = is_on(proto.i, f"attribute {proto.name} of {operator}")
+    elif proto.type == AttributeProto.INT and wanted in (int, float):
         found = wanted(proto.i)
     elif proto.type == AttributeProto.FLOAT and wanted is float:
         found = proto.f
     elif proto.type == AttributeProto.STRING and wanted is str:
         found = _text(proto.s)
     elif proto.type == AttributeProto.TENSOR and typing.get_origin(wanted) is np.ndarray:
-        found = to_array(proto.t, folder, f"attribute {proto.name} of {operator}")
+        found = elements.of(proto.t, f"attribute {proto.name} of {operator}")
     elif proto.type == AttributeProto.SPARSE_TENSOR and typing.get_origin(wanted) is np.ndarray:
-        found = to_dense(proto.sparse_tensor, folder, f"attribute {proto.name} of {operator}")
+        found = elements.of(proto.sparse_tensor, f"attribute {proto.name} of {operator}")
     elif proto.type == AttributeProto.TYPE_PROTO and wanted is TypeProto:
         found = proto.tp
     elif proto.type == AttributeProto.INTS and item in (int, float):
@@ -211,6 +213,14 @@ def _value(proto: AttributeProto, wanted: Any, operator: str, folder: Folder | N
         kind = _KINDS.get(proto.type, f"of kind {proto.type}")
         raise ImportModelError(f"attribute {proto.name} of {operator} is {kind}, wanted {_shown(wanted)}")
     return found
+
+
+def is_on(number: int, what: str) -> bool:
+    """An attribute that is on or off, which `what` names. Of other numbers than 1 and 0 the standard says nothing, and
+    ONNX Runtime takes some for on, some for off, and refuses some."""
+    if number not in (0, 1):
+        raise ImportModelError(f"{what} is {number}, wanted 0 or 1", hint="write 1 if it is meant to be on, else 0")
+    return number == 1
 
 
 def _text(data: bytes) -> str:

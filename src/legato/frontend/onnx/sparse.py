@@ -13,20 +13,21 @@ from legato.frontend.onnx.tensors import Array, element_count, element_type, to_
 
 __all__ = ["MAX_DENSE", "to_dense"]
 
-MAX_DENSE = 1 << 30  # bytes of a tensor that was sparse
+MAX_DENSE = 1 << 30  # bytes of all tensors of a model that were sparse
 
 
-def to_dense(sparse: SparseTensorProto, folder: Folder | None, what: str) -> Array:
+def to_dense(sparse: SparseTensorProto, folder: Folder | None, what: str, most: int = MAX_DENSE) -> Array:
     """All elements of a tensor of which the file has those that are not zero, or of strings not empty.
 
     Their places are subscripts, a row for each, or positions in the flat tensor. ImportModelError where places and
-    shape disagree; `what` names the tensor in messages.
+    shape disagree, UnsupportedError for more than `most` bytes; `what` names the tensor in messages.
     """
     shape, dtype = tuple(sparse.dims), element_type(sparse.values.data_type, what)
     count = element_count(shape, what)
-    if count * dtype.bytes > MAX_DENSE:
+    if count * dtype.bytes > most:
         has = f"{what}: a sparse tensor of {count * dtype.bytes} bytes when it is dense"
-        raise UnsupportedError(f"{has}; at most {MAX_DENSE} are made")
+        others = f", of which {MAX_DENSE - most} are others'" if most < MAX_DENSE else ""
+        raise UnsupportedError(f"{has}; at most {MAX_DENSE} are made of a model's sparse tensors{others}")
     values = to_array(sparse.values, folder, what)
     if values.ndim != 1 or len(values) > count:
         raise ImportModelError(f"{what}: values of shape {values.shape} for {count} elements")

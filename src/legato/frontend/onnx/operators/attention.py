@@ -25,7 +25,7 @@ def attention(
     past_value: Expr | None = None,
     nonpad_kv_seqlen: Expr | None = None,
     *,
-    is_causal: int = 0,
+    is_causal: bool = False,
     kv_num_heads: int | None = None,
     left_window_size: int = -1,
     q_num_heads: int | None = None,
@@ -59,7 +59,7 @@ def attention(
 
 
 def _window(
-    b: Emitter, q: Expr, k: Expr, past: Dim | None, nonpad: Expr | None, causal: int, left: int, right: int
+    b: Emitter, q: Expr, k: Expr, past: Dim | None, nonpad: Expr | None, causal: bool, left: int, right: int
 ) -> Expr | None:
     """Which keys each query may see, as a bool tensor that broadcasts to the scores; None: all."""
     rows, columns = b.dims_of(q)[2], b.dims_of(k)[2]
@@ -112,7 +112,7 @@ def rotary_embedding(
     sin: Expr,
     positions: Expr | None = None,
     *,
-    interleaved: int = 0,
+    interleaved: bool = False,
     num_heads: int = 0,
     rotary_embedding_dim: int = 0,
 ) -> Expr:
@@ -121,7 +121,7 @@ def rotary_embedding(
     x = heads_of(b, x, num_heads)
     if positions is not None:
         cos, sin = (angles_at(b, table, positions) for table in (cos, sin))
-    y = turned(b, x, cos, sin, interleaved=bool(interleaved), count=rotary_embedding_dim)
+    y = turned(b, x, cos, sin, interleaved=interleaved, count=rotary_embedding_dim)
     return b.reshape(b.transpose(y, axes=(0, 2, 1, 3)), newshape=flat, allowzero=True) if is_flat else y
 
 

@@ -22,51 +22,51 @@ from legato.ir.types import Dim
 # ------------------------------------------------------------------ the second input broadcasts to the first
 
 
-def add(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: int = 0) -> Expr:
+def add(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: bool = False) -> Expr:
     return b.add(x, _aligned(b, x, y, axis, broadcast))
 
 
-def sub(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: int = 0) -> Expr:
+def sub(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: bool = False) -> Expr:
     return b.subtract(x, _aligned(b, x, y, axis, broadcast))
 
 
-def mul(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: int = 0) -> Expr:
+def mul(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: bool = False) -> Expr:
     return b.multiply(x, _aligned(b, x, y, axis, broadcast))
 
 
-def div(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: int = 0) -> Expr:
+def div(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: bool = False) -> Expr:
     return b.divide(x, _aligned(b, x, y, axis, broadcast))
 
 
-def pow_(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: int = 0) -> Expr:
+def pow_(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: bool = False) -> Expr:
     return math.pow_7(b, x, _aligned(b, x, y, axis, broadcast))
 
 
-def equal(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: int = 0) -> Expr:
+def equal(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: bool = False) -> Expr:
     return b.equal(x, _aligned(b, x, y, axis, broadcast))
 
 
-def greater(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: int = 0) -> Expr:
+def greater(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: bool = False) -> Expr:
     return b.greater(x, _aligned(b, x, y, axis, broadcast))
 
 
-def less(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: int = 0) -> Expr:
+def less(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: bool = False) -> Expr:
     return b.less(x, _aligned(b, x, y, axis, broadcast))
 
 
-def and_(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: int = 0) -> Expr:
+def and_(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: bool = False) -> Expr:
     return b.logical_and(x, _aligned(b, x, y, axis, broadcast))
 
 
-def or_(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: int = 0) -> Expr:
+def or_(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: bool = False) -> Expr:
     return b.logical_or(x, _aligned(b, x, y, axis, broadcast))
 
 
-def xor(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: int = 0) -> Expr:
+def xor(b: Emitter, x: Expr, y: Expr, *, axis: int | None = None, broadcast: bool = False) -> Expr:
     return b.logical_xor(x, _aligned(b, x, y, axis, broadcast))
 
 
-def _aligned(b: Emitter, x: Expr, y: Expr, axis: int | None, broadcast: int) -> Expr:
+def _aligned(b: Emitter, x: Expr, y: Expr, axis: int | None, broadcast: bool) -> Expr:
     """`y` with its dims under those of `x` from `axis` on; without it under the last ones, and one element is of any
     rank. Without `broadcast` the shapes are the same, or nothing else can be meant than what `broadcast` says."""
     dims, own = b.dims_of(x), b.dims_of(y)
@@ -151,6 +151,6 @@ def upsample(b: Emitter, x: Expr, *, height_scale: float, width_scale: float, mo
 # ------------------------------------------------------------------ in training or not
 
 
-def dropout(b: Emitter, x: Expr, *, is_test: int = 0, ratio: float = 0.5) -> Expr | tuple[Expr, Expr]:
+def dropout(b: Emitter, x: Expr, *, is_test: bool = False, ratio: float = 0.5) -> Expr | tuple[Expr, Expr]:
     """Files say by `is_test` what they were exported from; a model that runs drops nothing."""
     return math.dropout_7(b, x, ratio=ratio)

@@ -11,7 +11,6 @@ from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
-from legato.ops._rules import sides_of_least
 
 
 def col2im(
@@ -31,7 +30,7 @@ def col2im(
     windows = _Windows(b, image, block, *_per_dim(len(image), strides, dilations, pads))
     n, rows, columns = b.dims_of(x)
     each, size = b.product(block), b.product(image)
-    b.require(*sides_of_least(each, const(1)), "the elements of a block")
+    b.require_least(each, const(1), "the elements of a block")
     channels = simplify(rows // each)
     b.require(simplify(channels * each), rows, "the elements of blocks")
     b.require(columns, b.product(windows.counts), "the number of blocks")
@@ -64,7 +63,7 @@ class _Windows:
         self.counts: list[Dim] = []
         for n, (stride, dilation, before) in enumerate(self.steps):
             room = image[n] + before + pads[n + len(image)] - (block[n] - 1) * dilation - 1
-            b.require(*sides_of_least(simplify(room), const(0)), "the extent that blocks have beside their own")
+            b.require_least(simplify(room), const(0), "the extent that blocks have beside their own")
             self.counts.append(simplify(room // stride + 1))
 
     def places(self) -> Expr:
@@ -121,7 +120,7 @@ def max_unpool(
     if len(shape) != rank + 2:
         raise ImportModelError(f"{len(shape)} extents of a result of rank {rank + 2}")
     for d in shape:
-        b.require(*sides_of_least(d, const(0)), "an extent of the result")
+        b.require_least(d, const(0), "an extent of the result")
     zeros = b.zeros(shape=(simplify(b.product(shape)),), dtype=b.dtype(x))
     flat = [b.reshape(v, newshape=(b.product(b.dims_of(v)),), allowzero=True) for v in (indices, x)]
     return b.reshape(

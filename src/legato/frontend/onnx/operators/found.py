@@ -35,7 +35,7 @@ def compress(b: Emitter, x: Expr, condition: Expr, *, axis: int | None = None) -
     return b.take(x, _positions(b, condition), axis=axis, mode="fast")
 
 
-def unique(b: Emitter, x: Expr, *, axis: int | None = None, sorted: int = 1) -> tuple[Expr, Expr, Expr, Expr]:
+def unique(b: Emitter, x: Expr, *, axis: int | None = None, sorted: bool = True) -> tuple[Expr, Expr, Expr, Expr]:
     """The different elements, or parts along `axis`, where each is first, which of them each is, and how many there are
     of each."""
     if axis is None:
@@ -48,7 +48,7 @@ def unique(b: Emitter, x: Expr, *, axis: int | None = None, sorted: int = 1) -> 
     rows = b.reshape(parts, newshape=(n, b.product(inner)), allowzero=True)
     rows = b.strings.rank(rows) if b.dtype(rows).is_string else rows
     order = _row_order(b, rows, b.arange(start=const(0), stop=n, step=1, dtype=int64))
-    first, number, counts = distinct(b, rows, order, bool(sorted))
+    first, number, counts = distinct(b, rows, order, sorted)
     return b.take(x, first, axis=at, mode="fast"), first, number, counts
 
 
@@ -82,7 +82,7 @@ def non_max_suppression(
     overlap: Expr | None = None,
     least: Expr | None = None,
     *,
-    center_point_box: int = 0,
+    center_point_box: bool = False,
 ) -> Expr:
     """Without `most` none is kept; without `least` there is no lowest score."""
     if center_point_box:

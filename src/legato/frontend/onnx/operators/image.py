@@ -33,7 +33,7 @@ class _Sampling:
     coordinates: str = "asymmetric"
     rounding: str = "floor"
     cubic_alpha: float = -0.75
-    cubic_exclude: int = 0
+    cubic_exclude: bool = False
     extrapolation: float = 0.0
 
 
@@ -104,11 +104,11 @@ def resize_11(
     scales: Expr | None = None,
     sizes: Expr | None = None,
     *,
-    antialias: int = 0,
+    antialias: bool = False,
     axes: tuple[int, ...] | None = None,
     coordinate_transformation_mode: str = "half_pixel",
     cubic_coeff_a: float = -0.75,
-    exclude_outside: int = 0,
+    exclude_outside: bool = False,
     extrapolation_value: float = 0.0,
     keep_aspect_ratio_policy: str = "stretch",
     mode: str = "nearest",
@@ -277,7 +277,7 @@ def _smoothed(b: Emitter, x: Expr, changes: Sequence[_Axis], s: _Sampling) -> Ex
         where = line(s.coordinates, d, change.size, change.factor)
         method = "linear" if s.method == "linear" else "cubic"
         smoothing = Smoothing(b, change.size, change.factor or (change.size, d), where, method, s.cubic_alpha,
-                              bool(s.cubic_exclude))  # fmt: skip
+                              s.cubic_exclude)  # fmt: skip
         y = smoothing.of(y, axis)
     return b.to(y, dtype)
 
@@ -359,7 +359,7 @@ def _attributes(axes: Sequence[_Axis], s: _Sampling) -> dict[str, object]:
         "coordinate_transformation_mode": s.coordinates,
         "rounding_method": s.rounding,
         "cubic_alpha": s.cubic_alpha,
-        "cubic_exclude": s.cubic_exclude,
+        "cubic_exclude": int(s.cubic_exclude),
         "extrapolation_value": s.extrapolation,
     }
     if all(a.ratio for a in axes):

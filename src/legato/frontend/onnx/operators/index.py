@@ -10,7 +10,6 @@ from legato.frontend.onnx.axes import over_axes
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, TensorType
-from legato.ops._rules import sides_of_least
 
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
 
@@ -74,10 +73,10 @@ def top_k(b: Emitter, x: Expr, *, axis: int = -1, k: int) -> Expr:
     return _top_k(b, x, k, axis, True)
 
 
-def top_k_10(b: Emitter, x: Expr, k: Expr, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Expr:
+def top_k_10(b: Emitter, x: Expr, k: Expr, *, axis: int = -1, largest: bool = True, sorted: bool = True) -> Expr:
     """The elements are always in order: `sorted` asks for no less."""
     found = b.dim(k, "k")
-    return _top_k(b, x, int(found.value) if isinstance(found, Const) else found, axis, bool(largest))
+    return _top_k(b, x, int(found.value) if isinstance(found, Const) else found, axis, largest)
 
 
 def _top_k(b: Emitter, x: Expr, k: int | Dim, axis: int, largest: bool) -> Expr:
@@ -93,21 +92,21 @@ def _top_k(b: Emitter, x: Expr, k: int | Dim, axis: int, largest: bool) -> Expr:
     return b.tuple_([b.match_cast(part, TensorType(shape, b.dtype(part))) for part in parts])  # no more than there are
 
 
-def cum_sum(b: Emitter, x: Expr, axis: Expr, *, exclusive: int = 0, reverse: int = 0) -> Expr:
+def cum_sum(b: Emitter, x: Expr, axis: Expr, *, exclusive: bool = False, reverse: bool = False) -> Expr:
     return _scan(b, x, axis, "cumsum", exclusive, reverse)
 
 
-def cum_prod(b: Emitter, x: Expr, axis: Expr, *, exclusive: int = 0, reverse: int = 0) -> Expr:
+def cum_prod(b: Emitter, x: Expr, axis: Expr, *, exclusive: bool = False, reverse: bool = False) -> Expr:
     return _scan(b, x, axis, "cumprod", exclusive, reverse)
 
 
-def _scan(b: Emitter, x: Expr, axis: Expr, name: str, exclusive: int, reverse: int) -> Expr:
+def _scan(b: Emitter, x: Expr, axis: Expr, name: str, exclusive: bool, reverse: bool) -> Expr:
     def scanned(x: Expr, axes: tuple[int, ...]) -> Expr:
         if len(axes) != 1:
             raise ImportModelError(f"the axis has {len(axes)} elements, wanted one")
         along = b.axis(axes[0], b.rank(x))
         y = b.reverse(x, axis=along) if reverse else x
-        y = b.call(name, y, axis=along, exclusive=bool(exclusive))
+        y = b.call(name, y, axis=along, exclusive=exclusive)
         return b.reverse(y, axis=along) if reverse else y
 
     return over_axes(b, x, axis, scanned)
@@ -149,7 +148,7 @@ def tensor_scatter(
         first = b.to(b.counted(write_indices, dims[0], "positions"), dt.int64)
         place = b.subtract(place, b.expand_dims(first, axis=1))
     if mode == "circular":
-        b.require(*sides_of_least(extent, count), "the extent of a circular cache")
+        b.require_least(extent, count, "the extent of a circular cache")
         place = b.floor_mod(place, b.extent(extent, dt.int64))
     place = b.broadcast(place, (dims[0], extent))
     inside = b.logical_and(b.greater_equal(place, b.constant(0, dt.int64)), b.less(place, b.extent(count, dt.int64)))

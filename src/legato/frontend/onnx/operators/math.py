@@ -120,7 +120,7 @@ def is_nan(b: Emitter, x: Expr) -> Expr:
     return b.isnan(x)
 
 
-def is_inf(b: Emitter, x: Expr, *, detect_negative: int = 1, detect_positive: int = 1) -> Expr:
+def is_inf(b: Emitter, x: Expr, *, detect_negative: bool = True, detect_positive: bool = True) -> Expr:
     if detect_negative and detect_positive:
         return b.isinf(x)
     if (detect_negative or detect_positive) and b.dtype(x).is_float:
@@ -147,7 +147,7 @@ def div_7(b: Emitter, x: Expr, y: Expr) -> Expr:
     return b.divide(x, y)
 
 
-def mod(b: Emitter, x: Expr, y: Expr, *, fmod: int = 0) -> Expr:
+def mod(b: Emitter, x: Expr, y: Expr, *, fmod: bool = False) -> Expr:
     return b.mod(x, y) if fmod else b.floor_mod(x, y)
 
 
@@ -291,12 +291,12 @@ def bit_shift(b: Emitter, x: Expr, y: Expr, *, direction: str) -> Expr:
 # ------------------------------------------------------------------ conversions
 
 
-def cast_6(b: Emitter, x: Expr, *, to: int, saturate: int = 1, round_mode: str = "up") -> Expr:
-    return converted(b, x, element_type(to, "the result"), saturate=bool(saturate), round_mode=round_mode)
+def cast_6(b: Emitter, x: Expr, *, to: int, saturate: bool = True, round_mode: str = "up") -> Expr:
+    return converted(b, x, element_type(to, "the result"), saturate=saturate, round_mode=round_mode)
 
 
-def cast_like(b: Emitter, x: Expr, like: Expr, *, saturate: int = 1, round_mode: str = "up") -> Expr:
-    return converted(b, x, b.dtype(like), saturate=bool(saturate), round_mode=round_mode)
+def cast_like(b: Emitter, x: Expr, like: Expr, *, saturate: bool = True, round_mode: str = "up") -> Expr:
+    return converted(b, x, b.dtype(like), saturate=saturate, round_mode=round_mode)
 
 
 def bit_cast(b: Emitter, x: Expr, *, to: int) -> Expr:

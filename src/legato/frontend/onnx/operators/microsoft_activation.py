@@ -64,7 +64,7 @@ def bias_dropout(
     return b.to(total, b.dtype(x)), b.full(b.constant(True, dt.bool_), shape=b.dims_of(x))
 
 
-def bias_softmax(b: Emitter, x: Expr, bias: Expr, *, axis: int = 1, is_inner_broadcast: int) -> Expr:
+def bias_softmax(b: Emitter, x: Expr, bias: Expr, *, axis: int = 1, is_inner_broadcast: bool) -> Expr:
     """softmax(x + bias) over the dims from `axis` on. Which dims of `x` the bias lacks, its own extents of 1 say."""
     total = b.add(b.wide(x), b.wide(bias))
     return b.to(activation.softmax(b, total, axis=axis), b.dtype(x))
@@ -86,7 +86,7 @@ def swi_glu(
     activation_alpha: float = 1.0,
     activation_beta: float = 0.0,
     limit: float = 0.0,
-    round_activation: int = 0,
+    round_activation: bool = False,
 ) -> Expr:
     """g · sigmoid(alpha · g) · (l + beta), where g is `gate`, at most `limit`, and l is `up`, within ± limit. Without
     `up` the two are the halves of the last dim."""

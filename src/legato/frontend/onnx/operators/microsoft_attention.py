@@ -14,7 +14,6 @@ from legato.frontend.onnx.heads import attended, heads_of, joined, past_of, scor
 from legato.frontend.onnx.masks import Sizes, masked
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
-from legato.ops._rules import sides_of_least
 
 DOMAIN = "com.microsoft"
 
@@ -54,14 +53,14 @@ def attention(
     attention_bias: Expr | None = None,
     past_sequence_length: Expr | None = None,
     *,
-    do_rotary: int = 0,
+    do_rotary: bool = False,
     mask_filter_value: float = _FILL,
     num_heads: int,
-    past_present_share_buffer: int = 0,
+    past_present_share_buffer: bool = False,
     qkv_hidden_sizes: tuple[int, ...] = (),
     rotary_embedding_dim: int = 0,
     scale: float | None = None,
-    unidirectional: int = 0,
+    unidirectional: bool = False,
 ) -> tuple[Expr, ...]:
     """Of x by one matrix for queries, keys and values; and keys and values with those of the past."""
     if do_rotary:
@@ -69,7 +68,7 @@ def attention(
     q, k, v = (heads_of(b, part, num_heads) for part in _projected(b, x, weights, bias, qkv_hidden_sizes))
     old = None if past is None else [b.take(past, b.constant(n, "int64"), axis=0, mode="fast") for n in range(2)]
     held = _Past(b, old, past_sequence_length if past_present_share_buffer else None, b.dims_of(k)[2])
-    form = _Form(num_heads, scale, mask_filter_value, bool(unidirectional))
+    form = _Form(num_heads, scale, mask_filter_value, unidirectional)
     y, _ = form.attend(b, q, held.before(k, 0), held.before(v, 1), held.length, mask_index, attention_bias)
     if b.outputs == 1 or provably_different(b.dims_of(k)[3], b.dims_of(v)[3]):  # one tensor cannot hold both
         return (y,)
@@ -116,13 +115,13 @@ def multi_head_attention(
     mask_filter_value: float = _FILL,
     num_heads: int,
     scale: float | None = None,
-    unidirectional: int = 0,
+    unidirectional: bool = False,
 ) -> tuple[Expr, ...]:
     """Of queries, keys and values, or of all three, or the last two, in one tensor; further outputs: keys and values
     with those of the past, and the scores."""
     if cache_indirection is not None:
         raise UnsupportedError(_BEAMS, hint=_HINT)
-    form = _Form(num_heads, scale, mask_filter_value, bool(unidirectional))
+    form = _Form(num_heads, scale, mask_filter_value, unidirectional)
     operands = _operands(b, form, query, key, value, bias)
     past = (past_key, past_value, past_sequence_length)
     return _all_outputs(b, form, operands, past, key_padding_mask, attention_bias)
@@ -138,7 +137,7 @@ class _Past:
         if old is not None:
             room = b.dims_of_rank(old[0], 4, "the past")[2]
             self.length = room if length is None else b.dim(length, "the length of the past")
-            b.require(*sides_of_least(simplify(room - self.length), const(0)), "the length of the past")
+            b.require_least(simplify(room - self.length), const(0), "the length of the past")
 
     def before(self, x: Expr, n: int) -> Expr:
         """New keys (`n` is 0) or values (1) behind those of the past."""
@@ -150,7 +149,7 @@ class _Past:
         if self.old is None or not self.buffered:
             return found
         end, room = simplify(self.length + self.count), self.b.dims_of(self.old[n])[2]
-        self.b.require(*sides_of_least(simplify(room - end), const(0)), "the room for keys and values")
+        self.b.require_least(simplify(room - end), const(0), "the room for keys and values")
         return self.b.concatenate(found, self._part(n, end, room), axis=2)
 
     def _part(self, n: int, begin: Dim, end: Dim) -> Expr:
@@ -237,8 +236,8 @@ def decoder_masked_multi_head_attention(
     *,
     mask_filter_value: float = _FILL,
     num_heads: int,
-    output_qk: int = 0,
-    past_present_share_buffer: int = 0,
+    output_qk: bool = False,
+    past_present_share_buffer: bool = False,
     scale: float | None = None,
 ) -> tuple[Expr, ...]:
     """Of one query for each row of the batch, which sees all keys that are not masked."""

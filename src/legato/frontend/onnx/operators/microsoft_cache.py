@@ -15,7 +15,6 @@ from legato.frontend.onnx.heads import attended, heads_of, joined, past_of, scor
 from legato.frontend.onnx.rotary import angles_at, places_from, turned
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
-from legato.ops._rules import sides_of_least
 
 DOMAIN = "com.microsoft"
 
@@ -40,8 +39,8 @@ def group_query_attention(
     k_norm_weight: Expr | None = None,
     query_seqlens: Expr | None = None,
     *,
-    causal: int = 1,
-    do_rotary: int = 0,
+    causal: bool = True,
+    do_rotary: bool = False,
     k_norm_epsilon: float | None = None,
     k_quant_type: str = "NONE",
     kv_cache_bit_width: int = 0,
@@ -51,9 +50,9 @@ def group_query_attention(
     q_norm_epsilon: float | None = None,
     qk_norm_epsilon: float = 1e-6,
     qk_output: int = 0,
-    rotary_interleaved: int = 0,
+    rotary_interleaved: bool = False,
     scale: float | None = None,
-    sliding_window_cache: int = 0,
+    sliding_window_cache: bool = False,
     smooth_softmax: int = -1,
     softcap: float = 0.0,
     v_quant_type: str = "NONE",
@@ -76,12 +75,12 @@ def group_query_attention(
             total = total_sequence_length if query_seqlens is None else None
             positions = _given(b, position_ids, b.dims_of(q)[2], total)
         cos, sin = (angles_at(b, table, positions) for table in (cos_cache, sin_cache))
-        q, k = (turned(b, x, cos, sin, interleaved=bool(rotary_interleaved), count=_count(b, cos)) for x in (q, k))
+        q, k = (turned(b, x, cos, sin, interleaved=rotary_interleaved, count=_count(b, cos)) for x in (q, k))
     past = past_of(past_key, past_value)
     if sliding_window_cache:
         held = rows.of_a_window(past, (k, v), local_window_size)
     else:
-        held = rows.of_all(past, (k, v), total_sequence_length, causal=bool(causal), window=local_window_size)
+        held = rows.of_all(past, (k, v), total_sequence_length, causal=causal, window=local_window_size)
     scores = scores_of(b, b.wide(q), b.wide(held.keys), scale)
     if softcap > 0:
         scores = b.multiply(b.tanh(b.divide(scores, b.like(softcap, scores))), b.like(softcap, scores))
@@ -167,7 +166,7 @@ class _Held:
         more = simplify(b.dims_of(self.keys)[2] - b.dims_of_rank(x, 4, "attention_bias")[3])
         if prove_equal(more, const(0)):
             return x
-        b.require(*sides_of_least(more, const(0)), "keys beside those that have a bias")
+        b.require_least(more, const(0), "keys beside those that have a bias")
         return b.nn.pad(x, b.like(0, x), pad_width=((0, 0), (0, 0), (0, 0), (0, more)))
 
 
@@ -214,7 +213,7 @@ class _Rows:
             raise ImportModelError(f"a cache of the last tokens without a past, or of a window of {window}")
         room = b.dims_of_rank(past[0], 4, "past keys")[2]
         size = b.extent(room, dt.int64)
-        b.require(*sides_of_least(simplify(room - window), const(0)), "places of a cache beside those of a window")
+        b.require_least(simplify(room - window), const(0), "places of a cache beside those of a window")
         begins = [self._dropped(count, size, window) for count in (self.past, self.total)]
         held, fresh = self._numbers(room), self._numbers(self.length)
         old_places, new_places = b.add(begins[0], held), b.add(self.past, fresh)

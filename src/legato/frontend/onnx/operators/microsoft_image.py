@@ -11,7 +11,6 @@ from legato.frontend.onnx.activated import activated
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import nn, sampling
 from legato.ir.expr import Expr
-from legato.ops._rules import sides_of_least
 
 DOMAIN = "com.microsoft"
 
@@ -104,7 +103,7 @@ def nhwc_max_pool(
     x: Expr,
     *,
     auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
+    ceil_mode: bool = False,
     dilations: tuple[int, ...] = (),
     kernel_shape: tuple[int, ...],
     pads: tuple[int, ...] = (),
@@ -142,7 +141,7 @@ def conv_transpose_with_dynamic_pads(
         raise ImportModelError(f"{len(cut)} pads of {rank} spatial dims, wanted two of each")
     ends = [simplify(d - after) for d, after in zip(b.dims_of(y)[2:], cut[rank:], strict=True)]
     for first, end in zip(cut[:rank], ends, strict=True):
-        b.require(*sides_of_least(simplify(end - first), const(0)), "the extent that padding leaves")
+        b.require_least(simplify(end - first), const(0), "the extent that padding leaves")
     return b.strided_slice(y, begin=cut[:rank], end=tuple(ends), strides=(1,) * rank, axes=tuple(range(2, rank + 2)))
 
 
@@ -151,7 +150,7 @@ def grid_sample(
     x: Expr,
     grid: Expr,
     *,
-    align_corners: int = 0,
+    align_corners: bool = False,
     mode: str = "bilinear",
     padding_mode: str = "zeros",
 ) -> Expr:

@@ -48,7 +48,7 @@ def causal_conv_with_state(
     past_state: Expr | None = None,
     *,
     activation: str = "none",
-    channels_last: int = 0,
+    channels_last: bool = False,
     dilation: int = 1,
     input_channel_offset: int = 0,
     input_channels: int = 0,

@@ -21,10 +21,10 @@ def fused_mat_mul(
     y: Expr,
     *,
     alpha: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-    transBatchA: int = 0,
-    transBatchB: int = 0,
+    transA: bool = False,
+    transB: bool = False,
+    transBatchA: bool = False,
+    transBatchB: bool = False,
 ) -> Expr:
     """alpha · x′ · y′: of an operand the first dim may be behind those of the batch, and the last two be swapped."""
     dtype = b.sum_dtype(x, alpha != 1.0)
@@ -46,7 +46,9 @@ def _arranged(b: Emitter, x: Expr, swapped: int, batch: int) -> Expr:
     return x if axes == list(range(rank)) else b.transpose(x, axes=tuple(axes))
 
 
-def transpose_mat_mul(b: Emitter, x: Expr, y: Expr, *, alpha: float = 1.0, transA: int = 0, transB: int = 0) -> Expr:
+def transpose_mat_mul(
+    b: Emitter, x: Expr, y: Expr, *, alpha: float = 1.0, transA: bool = False, transB: bool = False
+) -> Expr:
     return fused_mat_mul(b, x, y, alpha=alpha, transA=transA, transB=transB)
 
 
@@ -61,10 +63,10 @@ def fused_mat_mul_activation(
     activation_beta: float | None = None,
     activation_gamma: float | None = None,
     alpha: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-    transBatchA: int = 0,
-    transBatchB: int = 0,
+    transA: bool = False,
+    transB: bool = False,
+    transBatchA: bool = False,
+    transBatchB: bool = False,
 ) -> Expr:
     z = fused_mat_mul(b, b.wide(x), b.wide(y), alpha=alpha, transA=transA, transB=transB, transBatchA=transBatchA,
                       transBatchB=transBatchB)  # fmt: skip
@@ -84,8 +86,8 @@ def fused_gemm(
     activation_gamma: float | None = None,
     alpha: float = 1.0,
     beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
+    transA: bool = False,
+    transB: bool = False,
 ) -> Expr:
     wide = None if c is None else b.wide(c)
     z = nn.gemm(b, b.wide(x), b.wide(y), wide, alpha=alpha, beta=beta, transA=transA, transB=transB)

@@ -96,7 +96,7 @@ def group_norm(
     beta: Expr,
     *,
     activation: int,
-    channels_last: int = 1,
+    channels_last: bool = True,
     epsilon: float = 1e-5,
     groups: int,
 ) -> Expr:
@@ -119,7 +119,7 @@ def skip_group_norm(
     bias: Expr | None = None,
     *,
     activation: int,
-    channels_last: int = 1,
+    channels_last: bool = True,
     epsilon: float = 1e-5,
     groups: int,
 ) -> tuple[Expr, Expr]:

@@ -12,7 +12,6 @@ from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import microsoft_attention
 from legato.ir.expr import Expr
-from legato.ops._rules import sides_of_least
 
 DOMAIN = "com.microsoft"
 
@@ -27,7 +26,7 @@ def remove_padding(b: Emitter, x: Expr, counts: Expr) -> tuple[Expr, ...]:
     flat = b.reshape(b.cast(is_padding, dtype=dt.int32), newshape=(simplify(n * length),), allowzero=True)
     order = b.argsort(flat, axis=0, dtype=dt.int64)
     total = b.dim(b.sum(counts, axis=(0,)), "the number of tokens")
-    b.require(*sides_of_least(simplify(n * length - total), const(0)), "the number of tokens")
+    b.require_least(simplify(n * length - total), const(0), "the number of tokens")
     rows = b.reshape(x, newshape=(simplify(n * length), hidden), allowzero=True)
     kept = b.strided_slice(order, begin=(0,), end=(total,), strides=(1,), axes=(0,))
     begins = b.concatenate(b.zeros(shape=(1,), dtype=b.dtype(counts)), b.cumsum(counts, axis=0), axis=0)
@@ -41,7 +40,7 @@ def restore_padding(b: Emitter, x: Expr, token_offset: Expr) -> Expr:
     tokens, hidden = b.dims_of_rank(x, 2, "tokens")
     whole = b.zeros(shape=(simplify(n * length), hidden), dtype=b.dtype(x))
     where = b.expand_dims(_offsets(b, token_offset, x), axis=0)
-    b.require(*sides_of_least(simplify(n * length - tokens), const(0)), "the number of tokens")
+    b.require_least(simplify(n * length - tokens), const(0), "the number of tokens")
     return b.reshape(b.scatter_nd(whole, where, x), newshape=(n, length, hidden), allowzero=True)
 
 

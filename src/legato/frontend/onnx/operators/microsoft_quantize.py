@@ -152,9 +152,9 @@ def q_linear_average_pool(
     zero: Expr | None = None,
     *,
     auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    channels_last: int = 0,
-    count_include_pad: int = 0,
+    ceil_mode: bool = False,
+    channels_last: bool = False,
+    count_include_pad: bool = False,
     kernel_shape: tuple[int, ...],
     pads: tuple[int, ...] = (),
     strides: tuple[int, ...] = (),
@@ -166,7 +166,7 @@ def q_linear_average_pool(
 
 
 def q_linear_global_average_pool(
-    b: Emitter, x: Expr, x_scale: Expr, x_zero: Expr, scale: Expr, zero: Expr, *, channels_last: int = 0
+    b: Emitter, x: Expr, x_scale: Expr, x_zero: Expr, scale: Expr, zero: Expr, *, channels_last: bool = False
 ) -> Expr:
     means = nn.global_average_pool(b, _first(b, numbers(b, x, x_scale, x_zero), channels_last))
     return codes(b, _last(b, means, channels_last), scale, zero, x)
@@ -181,10 +181,10 @@ def q_linear_reduce_mean(
     zero: Expr | None = None,
     *,
     axes: tuple[int, ...],
-    keepdims: int,
+    keepdims: bool,
 ) -> Expr:
     along = tuple(b.axis(n, b.rank(x)) for n in axes) or tuple(range(b.rank(x)))
-    means = b.mean(numbers(b, x, x_scale, x_zero), axis=along, keepdims=bool(keepdims))
+    means = b.mean(numbers(b, x, x_scale, x_zero), axis=along, keepdims=keepdims)
     return codes(b, means, needed(scale, "Y_scale"), zero, x)
 
 
@@ -201,7 +201,7 @@ def q_linear_conv(
     bias: Expr | None = None,
     *,
     auto_pad: str = "NOTSET",
-    channels_last: int = 0,
+    channels_last: bool = False,
     dilations: tuple[int, ...] = (),
     group: int = 1,
     kernel_shape: tuple[int, ...] = (),

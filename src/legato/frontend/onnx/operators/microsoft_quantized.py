@@ -30,8 +30,8 @@ def q_gemm(
     zero: Expr | None = None,
     *,
     alpha: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
+    transA: bool = False,
+    transB: bool = False,
 ) -> Expr:
     """alpha · (x′ · y′ + c), where c is int32 at the scale of the product; numbers if there is no scale for codes."""
     x, y = (b.transpose(v, axes=(1, 0)) if turned else v for v, turned in ((x, transA), (y, transB)))
@@ -82,7 +82,7 @@ def mat_mul_n_bits(
     accuracy_level: int = 0,
     bits: int = 4,
     block_size: int,
-    weight_prepacked: int = 0,
+    weight_prepacked: bool = False,
 ) -> Expr:
     """x · wᵀ with the weight w (N, K) packed in blocks of `block_size`; `accuracy_level` would allow less accuracy."""
     if bits not in (2, 4, 8) or block_size < 16 or min(K, N) < 1:
@@ -90,7 +90,7 @@ def mat_mul_n_bits(
             f"K {K}, N {N}, bits {bits}, block_size {block_size}: wanted 2, 4 or 8 bits, blocks of 16"
         )
     if g_idx is not None or weight_prepacked:
-        what = "the order of groups (g_idx)" if weight_prepacked == 0 else "weights packed for one kind of processor"
+        what = "weights packed for one kind of processor" if weight_prepacked else "the order of groups (g_idx)"
         raise UnsupportedError(f"MatMulNBits with {what}", hint="quantise the model without it")
     blocks = -(-K // block_size)
     b.dims_of_rank(packed, 3, "the packed weight")
@@ -156,7 +156,7 @@ def dynamic_quantize_lstm(
     clip: float = 0.0,
     direction: str = "forward",
     hidden_size: int | None = None,
-    input_forget: int = 0,
+    input_forget: bool = False,
 ) -> tuple[Expr, ...]:
     """The input is rounded to codes, the state between steps is not: nearer to the numbers than ONNX Runtime."""
     rounded = numbers(b, *quantize.dynamic_quantize_linear(b, x))
@@ -202,12 +202,12 @@ def q_attention(
     w_zero: Expr | None = None,
     past: Expr | None = None,
     *,
-    do_rotary: int = 0,
+    do_rotary: bool = False,
     mask_filter_value: float = -10000.0,
     num_heads: int,
-    past_present_share_buffer: int = 0,
+    past_present_share_buffer: bool = False,
     scale: float | None = None,
-    unidirectional: int = 0,
+    unidirectional: bool = False,
 ) -> tuple[Expr, ...]:
     """Attention of the numbers that codes of the input and of the weights stand for."""
     if past_present_share_buffer:

@@ -26,8 +26,8 @@ def rotary_embedding(
     cos: Expr,
     sin: Expr,
     *,
-    interleaved: int = 0,
-    is_packed_batching: int = 0,
+    interleaved: bool = False,
+    is_packed_batching: bool = False,
     num_heads: int = 0,
     rotary_embedding_dim: int = 0,
     scale: float = 1.0,
@@ -40,7 +40,7 @@ def rotary_embedding(
         begin = b.reshape(b.single(position_ids, "the first position"), newshape=(1, 1))
         positions = places_from(b, begin, b.dims_of(heads)[2])
     tables = [angles_at(b, table, positions) for table in (cos, sin)]
-    y = turned(b, heads, *tables, interleaved=bool(interleaved), count=rotary_embedding_dim)
+    y = turned(b, heads, *tables, interleaved=interleaved, count=rotary_embedding_dim)
     return _like(b, y, x)
 
 
@@ -56,8 +56,8 @@ def m_rotary_embedding(
     cos: Expr,
     sin: Expr,
     *,
-    interleaved: int = 0,
-    is_packed_batching: int = 0,
+    interleaved: bool = False,
+    is_packed_batching: bool = False,
     mrope_layout: int = 0,
     mrope_section: tuple[int, ...],
     num_heads: int = 0,
@@ -87,7 +87,7 @@ def m_rotary_embedding(
             found = b.where(b.constant(which == n), parts[n], found)
         tables.append(found)
     heads = heads_by_table(b, x, num_heads, cos, rotary_embedding_dim)
-    return _like(b, turned(b, heads, *tables, interleaved=bool(interleaved), count=rotary_embedding_dim), x)
+    return _like(b, turned(b, heads, *tables, interleaved=interleaved, count=rotary_embedding_dim), x)
 
 
 def gemma_rotary_embedding(b: Emitter, angles: Expr, q: Expr, q_rot: Expr, k: Expr, k_rot: Expr) -> tuple[Expr, Expr]:
@@ -99,13 +99,13 @@ def gemma_rotary_embedding(b: Emitter, angles: Expr, q: Expr, q_rot: Expr, k: Ex
 
 
 def relative_position_bias(
-    b: Emitter, table: Expr, query_length: Expr, key_length: Expr, *, is_bidirectional: int = 0, max_distance: int
+    b: Emitter, table: Expr, query_length: Expr, key_length: Expr, *, is_bidirectional: bool = False, max_distance: int
 ) -> Expr:
     """[1, heads, queries, keys]: rows of the table [buckets, heads] by the distance of a key from a query, of which the
     larger share buckets, as in T5."""
     rows, columns = b.dim(query_length, "queries"), b.dim(key_length, "keys")
     buckets = b.known(b.dims_of_rank(table, 2, "buckets")[0], "the number of buckets")
-    if buckets < 2 + 2 * bool(is_bidirectional) or max_distance <= buckets // (4 if is_bidirectional else 2):
+    if buckets < 2 + 2 * is_bidirectional or max_distance <= buckets // (4 if is_bidirectional else 2):
         raise ImportModelError(f"{buckets} buckets of distances up to {max_distance}")
     key = b.arange(start=const(0), stop=columns, step=1, dtype=dt.int64)
     row = b.expand_dims(b.arange(start=const(0), stop=rows, step=1, dtype=dt.int64), axis=1)

@@ -10,7 +10,6 @@ from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import found, index, shape
 from legato.ir.expr import Expr
-from legato.ops._rules import sides_of_least
 
 DOMAIN = "com.microsoft"
 
@@ -24,13 +23,13 @@ def gather_nd(b: Emitter, data: Expr, indices: Expr) -> Expr:
     return index.gather_nd(b, data, indices)
 
 
-def trilu(b: Emitter, x: Expr, k: Expr | None = None, *, upper: int = 1) -> Expr:
+def trilu(b: Emitter, x: Expr, k: Expr | None = None, *, upper: bool = True) -> Expr:
     return shape.trilu(b, x, k, upper=upper)
 
 
 def unique(b: Emitter, x: Expr) -> tuple[Expr, Expr, Expr]:
     """The different elements in the order in which they come first, which of them each is, and how many there are."""
-    values, _, number, counts = found.unique(b, x, sorted=0)
+    values, _, number, counts = found.unique(b, x, sorted=False)
     return values, number, counts
 
 
@@ -54,7 +53,7 @@ def unfold_tensor(b: Emitter, x: Expr, *, dim: int = -1, size: int, step: int = 
     if size < 1 or step < 1:
         raise ImportModelError(f"windows of {size} every {step}, wanted positive numbers")
     room = simplify(b.dims_of(x)[axis] - size)
-    b.require(*sides_of_least(room, const(0)), "what windows leave of a dim")
+    b.require_least(room, const(0), "what windows leave of a dim")
     first = b.arange(start=const(0), stop=simplify(room // step + 1), step=1, dtype=dt.int64)
     first = b.expand_dims(b.multiply(first, b.constant(step, dt.int64)), axis=1)
     places = b.add(first, b.arange(start=const(0), stop=const(size), step=1, dtype=dt.int64))
@@ -71,7 +70,7 @@ def torch_embedding(
     return b.take(weight, indices, axis=0)
 
 
-def is_all_finite(b: Emitter, *xs: Expr, isinf_only: int = 0, isnan_only: int = 0) -> Expr:
+def is_all_finite(b: Emitter, *xs: Expr, isinf_only: bool = False, isnan_only: bool = False) -> Expr:
     """Whether no element of any input is NaN or infinite; of these, one kind may be all that is asked for."""
     if isinf_only and isnan_only:
         raise ImportModelError("isinf_only and isnan_only exclude each other")
@@ -86,7 +85,7 @@ _MIX = (0xCC9E2D51, 0x1B873593)
 _FINAL = ((16, 0x85EBCA6B), (13, 0xC2B2AE35))
 
 
-def murmur_hash3(b: Emitter, x: Expr, *, positive: int = 1, seed: int = 0) -> Expr:
+def murmur_hash3(b: Emitter, x: Expr, *, positive: bool = True, seed: int = 0) -> Expr:
     """MurmurHash3 for 32 bits, of each element's 4 or 8 bytes."""
     dtype = b.dtype(x)
     if not dtype.is_int or dtype.bits not in (32, 64):

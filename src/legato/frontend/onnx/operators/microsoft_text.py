@@ -9,7 +9,6 @@ from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
-from legato.ops._rules import sides_of_least
 
 DOMAIN = "com.microsoft"
 
@@ -40,7 +39,7 @@ def word_conv_embedding(
     b.require(width, b.dims_of_rank(characters, 2, "characters")[1], "elements of a character")
     count, length = b.dims_of_rank(words, 2, "words")
     room = simplify(length - size)
-    b.require(*sides_of_least(room, const(0)), "characters of a word beside those of a window")
+    b.require_least(room, const(0), "characters of a word beside those of a window")
     positions = simplify(room + 1)
     found = b.take(b.take(characters, words, axis=0), _windows(b, positions, size), axis=1, mode="fast")
     rows = b.reshape(found, newshape=(simplify(count * positions), simplify(size * width)), allowzero=True)

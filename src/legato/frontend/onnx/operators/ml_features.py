@@ -85,7 +85,7 @@ def one_hot_encoder(
     *,
     cats_int64s: tuple[int, ...] = (),
     cats_strings: tuple[str, ...] = (),
-    zeros: int = 1,
+    zeros: bool = True,
 ) -> Expr:
     """A 1 at the place of each element's category; without `zeros` each must have one, which calls check."""
     if bool(cats_int64s) == bool(cats_strings):

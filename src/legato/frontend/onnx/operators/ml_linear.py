@@ -86,7 +86,7 @@ def svm_regressor(
     kernel_params: tuple[float, ...] = (),
     kernel_type: str = "LINEAR",
     n_supports: int = 0,
-    one_class: int = 0,
+    one_class: bool = False,
     post_transform: str = "NONE",
     rho: tuple[float, ...] = (),
     support_vectors: tuple[float, ...] = (),

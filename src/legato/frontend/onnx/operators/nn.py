@@ -107,23 +107,23 @@ def max_pool(
     x: Expr,
     *,
     auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
+    ceil_mode: bool = False,
     dilations: tuple[int, ...] = (),
     kernel_shape: tuple[int, ...],
     pads: tuple[int, ...] = (),
-    storage_order: int = 0,
+    storage_order: bool = False,
     strides: tuple[int, ...] = (),
 ) -> tuple[Expr, ...]:
     """The maxima, and where they are in the flat input if the node asks for that, counted as `storage_order` says."""
     w = windows_of(b, x, kernel_shape, strides, dilations, pads, auto_pad)
     lowest = _lowest(b.dtype(x))
     y = b.call(f"nn.max_pool{len(w.kernel)}d", surrounded(b, x, w, lowest), pool_size=w.kernel, strides=w.strides,
-               dilation=w.dilations, padding=w.pads, ceil_mode=bool(ceil_mode))  # fmt: skip
+               dilation=w.dilations, padding=w.pads, ceil_mode=ceil_mode)  # fmt: skip
     if b.outputs == 1:
         return (y,)
     before = [first for first, _ in w.around] or [const(p) for p in w.pads[: len(w.kernel)]]
     windows = list(zip(w.kernel, w.strides, w.dilations, before, strict=True))
-    return y, places_of_maxima(b, x, y, windows, lowest, by_columns=bool(storage_order))
+    return y, places_of_maxima(b, x, y, windows, lowest, by_columns=storage_order)
 
 
 def average_pool(
@@ -131,8 +131,8 @@ def average_pool(
     x: Expr,
     *,
     auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
     dilations: tuple[int, ...] = (),
     kernel_shape: tuple[int, ...],
     pads: tuple[int, ...] = (),
@@ -143,8 +143,8 @@ def average_pool(
     def means(values: Expr) -> Expr:
         values = surrounded(b, values, w, 0)
         return b.call(f"nn.avg_pool{len(w.kernel)}d", values, pool_size=w.kernel, strides=w.strides,
-                      dilation=w.dilations, padding=w.pads, ceil_mode=bool(ceil_mode),
-                      count_include_pad=bool(count_include_pad))  # fmt: skip
+                      dilation=w.dilations, padding=w.pads, ceil_mode=ceil_mode,
+                      count_include_pad=count_include_pad)  # fmt: skip
 
     if not w.around or count_include_pad:
         return means(x)
@@ -157,7 +157,7 @@ def lp_pool(
     x: Expr,
     *,
     auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
+    ceil_mode: bool = False,
     dilations: tuple[int, ...] = (),
     kernel_shape: tuple[int, ...],
     p: float = 2,
@@ -174,7 +174,7 @@ def lp_pool(
         count *= k
     wide = b.wide(x)
     powers = b.power(b.abs(wide), b.like(p, wide))
-    mean = average_pool(b, powers, auto_pad=auto_pad, count_include_pad=1, dilations=dilations,
+    mean = average_pool(b, powers, auto_pad=auto_pad, count_include_pad=True, dilations=dilations,
                         kernel_shape=kernel_shape, pads=pads, strides=strides)  # fmt: skip
     return b.to(b.power(b.multiply(mean, b.like(count, wide)), b.like(1 / p, wide)), b.dtype(x))
 
@@ -219,9 +219,9 @@ def gemm(
     *,
     alpha: float = 1.0,
     beta: float = 1.0,
-    broadcast: int = 0,
-    transA: int = 0,
-    transB: int = 0,
+    broadcast: bool = False,
+    transA: bool = False,
+    transB: bool = False,
 ) -> Expr:
     """alpha · x′ · y′ + beta · c. `broadcast` is of operator sets below 7, and says what is so in any case."""
     if b.rank(x) != 2 or b.rank(y) != 2:
@@ -231,7 +231,7 @@ def gemm(
     if transB and not transA:
         z = b.nn.dense(x, y, out_dtype=dtype)
     else:
-        z = b.nn.matmul(x, y, transpose_a=bool(transA), transpose_b=bool(transB), out_dtype=dtype)
+        z = b.nn.matmul(x, y, transpose_a=transA, transpose_b=transB, out_dtype=dtype)
     z = z if alpha == 1.0 else b.multiply(z, b.like(alpha, z))
     if c is None:
         return b.to(z, b.dtype(x))

@@ -24,10 +24,10 @@ def batch_normalization(
     variance: Expr,
     *,
     epsilon: float = 1e-5,
-    is_test: int = 0,
+    is_test: bool = False,
     momentum: float = 0.9,
-    spatial: int = 1,
-    training_mode: int = 0,
+    spatial: bool = True,
+    training_mode: bool = False,
 ) -> Expr | tuple[Expr, ...]:
     """`momentum` matters in training only. `spatial` is of operator sets below 9: statistics of channels, or else of
     each position. `is_test` is of those below 7: the batch is normalised by its own statistics where that is not said

@@ -64,10 +64,10 @@ def quantize_linear_13(b: Emitter, x: Expr, scale: Expr, zero: Expr | None = Non
 
 
 def quantize_linear_19(
-    b: Emitter, x: Expr, scale: Expr, zero: Expr | None = None, *, axis: int = 1, saturate: int = 1
+    b: Emitter, x: Expr, scale: Expr, zero: Expr | None = None, *, axis: int = 1, saturate: bool = True
 ) -> Expr:
     dtype = dt.uint8 if zero is None else b.dtype(zero)
-    return _quantized(b, x, scale, zero, dtype, scales_along(b, x, scale, axis), bool(saturate))
+    return _quantized(b, x, scale, zero, dtype, scales_along(b, x, scale, axis), saturate)
 
 
 def quantize_linear_21(
@@ -80,7 +80,7 @@ def quantize_linear_21(
     block_size: int = 0,
     output_dtype: int = 0,
     precision: int = 0,
-    saturate: int = 1,
+    saturate: bool = True,
 ) -> Expr:
     """`precision` is the dtype in which the quotient is formed, the data's or the scale's where it is not said."""
     dtype = dt.uint8 if zero is None else b.dtype(zero)
@@ -89,7 +89,7 @@ def quantize_linear_21(
     if precision:
         kind = element_type(precision, "precision")
         x, scale = b.to(x, kind), b.to(scale, kind)
-    return _quantized(b, x, scale, zero, dtype, scales_along(b, x, scale, axis, block_size), bool(saturate))
+    return _quantized(b, x, scale, zero, dtype, scales_along(b, x, scale, axis, block_size), saturate)
 
 
 def dequantize_linear_10(b: Emitter, x: Expr, scale: Expr, zero: Expr | None = None) -> Expr:

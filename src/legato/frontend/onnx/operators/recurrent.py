@@ -50,9 +50,9 @@ def lstm(
     clip: float = 0.0,
     direction: str = "forward",
     hidden_size: int | None = None,
-    input_forget: int = 0,
-    layout: int = 0,
-    output_sequence: int = 0,
+    input_forget: bool = False,
+    layout: bool = False,
+    output_sequence: bool = False,
 ) -> tuple[Expr, ...]:
     layer = _layer(b, x, r, 4, direction, layout, sequence_lens, hidden_size)
     functions = _functions(activations, activation_alpha, activation_beta, ("sigmoid", "tanh", "tanh"), layer.count)
@@ -71,7 +71,7 @@ def lstm(
                 reverse=reverse,
                 lengths=bool(layer.lengths),
                 peepholes=peepholes is not None,
-                input_forget=bool(input_forget),
+                input_forget=input_forget,
                 clip=clip,
                 **functions[d],
             )
@@ -94,9 +94,9 @@ def gru(
     clip: float = 0.0,
     direction: str = "forward",
     hidden_size: int | None = None,
-    layout: int = 0,
-    linear_before_reset: int = 0,
-    output_sequence: int = 0,
+    layout: bool = False,
+    linear_before_reset: bool = False,
+    output_sequence: bool = False,
 ) -> tuple[Expr, ...]:
     layer = _layer(b, x, r, 3, direction, layout, sequence_lens, hidden_size)
     functions = _functions(activations, activation_alpha, activation_beta, ("sigmoid", "tanh"), layer.count)
@@ -113,7 +113,7 @@ def gru(
                 *layer.lengths,
                 reverse=reverse,
                 lengths=bool(layer.lengths),
-                reset_after=bool(linear_before_reset),
+                reset_after=linear_before_reset,
                 clip=clip,
                 **functions[d],
             )
@@ -136,8 +136,8 @@ def rnn(
     clip: float = 0.0,
     direction: str = "forward",
     hidden_size: int | None = None,
-    layout: int = 0,
-    output_sequence: int = 0,
+    layout: bool = False,
+    output_sequence: bool = False,
 ) -> tuple[Expr, ...]:
     layer = _layer(b, x, r, 1, direction, layout, sequence_lens, hidden_size)
     functions = _functions(activations, activation_alpha, activation_beta, ("tanh",), layer.count)
@@ -220,7 +220,7 @@ class _Layer:
 
 
 def _layer(
-    b: Emitter, x: Expr, r: Expr, gates: int, direction: str, layout: int, lengths: Expr | None, hidden: int | None
+    b: Emitter, x: Expr, r: Expr, gates: int, direction: str, layout: bool, lengths: Expr | None, hidden: int | None
 ) -> _Layer:
     if direction not in _DIRECTIONS:
         raise ImportModelError(f"direction is {direction!r}, wanted forward, reverse or bidirectional")
@@ -237,7 +237,7 @@ def _layer(
     if layout:
         x = b.transpose(x, axes=(1, 0, 2))
     given = () if lengths is None or _is_full(b, lengths, x) else (lengths,)
-    return _Layer(x, units, gates, reverse, bool(layout), given)
+    return _Layer(x, units, gates, reverse, layout, given)
 
 
 def _is_full(b: Emitter, lengths: Expr, x: Expr) -> bool:

@@ -13,14 +13,14 @@ Axes = tuple[int, ...] | None
 _Reduce = Callable[[Emitter, Expr, tuple[int, ...], bool], Expr]
 
 
-def _over(b: Emitter, x: Expr, axes: Axes, keepdims: int, reduce: _Reduce, noop: int = 0) -> Expr:
+def _over(b: Emitter, x: Expr, axes: Axes, keepdims: bool, reduce: _Reduce, noop: bool = False) -> Expr:
     """No axes mean all of them, or, with `noop`, none."""
     rank = b.rank(x)
     along = tuple(b.axis(a, rank) for a in axes or ())
-    return reduce(b, x, along or (() if noop else tuple(range(rank))), bool(keepdims))
+    return reduce(b, x, along or (() if noop else tuple(range(rank))), keepdims)
 
 
-def _over_given(b: Emitter, x: Expr, axes: Expr | None, keepdims: int, reduce: _Reduce, noop: int) -> Expr:
+def _over_given(b: Emitter, x: Expr, axes: Expr | None, keepdims: bool, reduce: _Reduce, noop: bool) -> Expr:
     if axes is None:
         return _over(b, x, None, keepdims, reduce, noop)
     return over_axes(b, x, axes, lambda y, found: _over(b, y, found, keepdims, reduce, noop))
@@ -83,114 +83,114 @@ def _log_sum_exp(b: Emitter, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr
 # ------------------------------------------------------------------ ONNX's operators
 
 
-def reduce_sum(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
+def reduce_sum(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: bool = True) -> Expr:
     return _over(b, x, axes, keepdims, _sum)
 
 
 def reduce_sum_13(
-    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
 ) -> Expr:
     return _over_given(b, x, axes, keepdims, _sum, noop_with_empty_axes)
 
 
-def reduce_mean(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
+def reduce_mean(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: bool = True) -> Expr:
     return _over(b, x, axes, keepdims, _mean)
 
 
 def reduce_mean_18(
-    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
 ) -> Expr:
     return _over_given(b, x, axes, keepdims, _mean, noop_with_empty_axes)
 
 
-def reduce_prod(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
+def reduce_prod(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: bool = True) -> Expr:
     return _over(b, x, axes, keepdims, _prod)
 
 
 def reduce_prod_18(
-    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
 ) -> Expr:
     return _over_given(b, x, axes, keepdims, _prod, noop_with_empty_axes)
 
 
-def reduce_max(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
+def reduce_max(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: bool = True) -> Expr:
     return _over(b, x, axes, keepdims, _max)
 
 
 def reduce_max_18(
-    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
 ) -> Expr:
     return _over_given(b, x, axes, keepdims, _max, noop_with_empty_axes)
 
 
-def reduce_min(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
+def reduce_min(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: bool = True) -> Expr:
     return _over(b, x, axes, keepdims, _min)
 
 
 def reduce_min_18(
-    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
 ) -> Expr:
     return _over_given(b, x, axes, keepdims, _min, noop_with_empty_axes)
 
 
-def reduce_l1(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
+def reduce_l1(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: bool = True) -> Expr:
     return _over(b, x, axes, keepdims, _l1)
 
 
 def reduce_l1_18(
-    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
 ) -> Expr:
     return _over_given(b, x, axes, keepdims, _l1, noop_with_empty_axes)
 
 
-def reduce_l2(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
+def reduce_l2(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: bool = True) -> Expr:
     return _over(b, x, axes, keepdims, _l2)
 
 
 def reduce_l2_18(
-    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
 ) -> Expr:
     return _over_given(b, x, axes, keepdims, _l2, noop_with_empty_axes)
 
 
-def reduce_sum_square(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
+def reduce_sum_square(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: bool = True) -> Expr:
     return _over(b, x, axes, keepdims, _sum_square)
 
 
 def reduce_sum_square_18(
-    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
 ) -> Expr:
     return _over_given(b, x, axes, keepdims, _sum_square, noop_with_empty_axes)
 
 
-def reduce_log_sum(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
+def reduce_log_sum(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: bool = True) -> Expr:
     return _over(b, x, axes, keepdims, _log_sum)
 
 
 def reduce_log_sum_18(
-    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
 ) -> Expr:
     return _over_given(b, x, axes, keepdims, _log_sum, noop_with_empty_axes)
 
 
-def reduce_log_sum_exp(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: int = 1) -> Expr:
+def reduce_log_sum_exp(b: Emitter, x: Expr, *, axes: Axes = None, keepdims: bool = True) -> Expr:
     return _over(b, x, axes, keepdims, _log_sum_exp)
 
 
 def reduce_log_sum_exp_18(
-    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    b: Emitter, x: Expr, axes: Expr | None = None, *, keepdims: bool = True, noop_with_empty_axes: bool = False
 ) -> Expr:
     return _over_given(b, x, axes, keepdims, _log_sum_exp, noop_with_empty_axes)
 
 
-def arg_max(b: Emitter, x: Expr, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Expr:
+def arg_max(b: Emitter, x: Expr, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False) -> Expr:
     return _arg(b, x, "argmax", axis, keepdims, select_last_index)
 
 
-def arg_min(b: Emitter, x: Expr, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Expr:
+def arg_min(b: Emitter, x: Expr, *, axis: int = 0, keepdims: bool = True, select_last_index: bool = False) -> Expr:
     return _arg(b, x, "argmin", axis, keepdims, select_last_index)
 
 
-def _arg(b: Emitter, x: Expr, name: str, axis: int, keepdims: int, last: int) -> Expr:
+def _arg(b: Emitter, x: Expr, name: str, axis: int, keepdims: bool, last: bool) -> Expr:
     along = (b.axis(axis, b.rank(x)),)
-    return b.to(b.call(name, x, axis=along, keepdims=bool(keepdims), select_last_index=bool(last)), int64)
+    return b.to(b.call(name, x, axis=along, keepdims=keepdims, select_last_index=last), int64)

@@ -13,7 +13,6 @@ from legato.frontend.onnx.operators.shape import slice_10
 from legato.frontend.onnx.tensors import element_count, element_type
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
-from legato.ops._rules import sides_of_least
 
 # ------------------------------------------------------------------ elementwise
 
@@ -64,7 +63,7 @@ def crop(b: Emitter, x: Expr, *, border: tuple[int, ...], scale: tuple[int, ...]
         (height, top + (scale[0] if scale else bottom)),
         (width, left + (scale[1] if scale else right)),
     ):
-        b.require(*sides_of_least(extent, const(least)), "an extent that is cropped")
+        b.require_least(extent, const(least), "an extent that is cropped")
     end = tuple(_literal(first + size) for first, size in ((top, rows), (left, columns)))
     return b.strided_slice(x, begin=(top, left), end=end, strides=(1, 1), axes=(2, 3))
 
@@ -80,7 +79,9 @@ def _literal(d: Dim | int) -> Dim | int:
     return int(d.value) if isinstance(d, Const) else d
 
 
-def mean_variance_normalization(b: Emitter, x: Expr, *, across_channels: int = 0, normalize_variance: int = 1) -> Expr:
+def mean_variance_normalization(
+    b: Emitter, x: Expr, *, across_channels: bool = False, normalize_variance: bool = True
+) -> Expr:
     """Over the batch and the spatial dims, with `across_channels` over channels, too."""
     _image(b, x)
     axes = (0, 1, 2, 3) if across_channels else (0, 2, 3)
@@ -99,7 +100,7 @@ def constant_fill(
     *,
     dtype: int = 1,
     extra_shape: tuple[int, ...] = (),
-    input_as_shape: int = 0,
+    input_as_shape: bool = False,
     shape: tuple[int, ...] = (),
     value: float = 0.0,
 ) -> Expr:
@@ -113,7 +114,7 @@ def given_tensor_fill(
     given: Expr | None = None,
     *,
     extra_shape: tuple[int, ...] = (),
-    input_as_shape: int = 0,
+    input_as_shape: bool = False,
     shape: tuple[int, ...] = (),
     values: tuple[float, ...] = (),
 ) -> Expr:

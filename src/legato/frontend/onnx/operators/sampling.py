@@ -17,7 +17,7 @@ def grid_sample(
     x: Expr,
     grid: Expr,
     *,
-    align_corners: int = 0,
+    align_corners: bool = False,
     mode: str = "linear",
     padding_mode: str = "zeros",
 ) -> Expr:
@@ -34,10 +34,10 @@ def grid_sample(
         raise UnsupportedError(f"an image of {spatial} spatial dims: {_MOST} are the most")
     b.require(b.dims_of(grid)[-1], const(spatial), "coordinates of a place")
     places = b.transpose(grid, axes=(0, spatial + 1, *range(1, spatial + 1)))
-    return b.image.grid_sample(x, places, method=mode, padding_mode=padding_mode, align_corners=bool(align_corners))
+    return b.image.grid_sample(x, places, method=mode, padding_mode=padding_mode, align_corners=align_corners)
 
 
-def affine_grid(b: Emitter, theta: Expr, size: Expr, *, align_corners: int = 0) -> Expr:
+def affine_grid(b: Emitter, theta: Expr, size: Expr, *, align_corners: bool = False) -> Expr:
     """[n, …, rank]: the places of an image of `size` [n, channels, …] from -1 to 1, transformed by theta [n, rank,
     rank + 1]. Aligned, the only place along a dim of 1 is 0: PyTorch's answer, as the standard has none."""
     if b.rank(size) != 1 or b.rank(theta) != 3:
@@ -48,5 +48,5 @@ def affine_grid(b: Emitter, theta: Expr, size: Expr, *, align_corners: int = 0) 
     size = b.agreed(size, (spatial + 2,), "the size")
     batch, _, *extents = b.dims(size, "the size")
     b.require(b.dims_of(theta)[0], batch, "transforms")
-    grid = b.image.affine_grid(theta, target_shape=tuple(extents), align_corners=bool(align_corners))
+    grid = b.image.affine_grid(theta, target_shape=tuple(extents), align_corners=align_corners)
     return b.transpose(grid, axes=(0, *range(2, spatial + 2), 1))

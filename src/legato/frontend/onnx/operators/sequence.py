@@ -33,7 +33,6 @@ from legato.frontend.onnx.inputs import Dims, contained_type
 from legato.frontend.onnx.proto import TypeProto
 from legato.ir.expr import Expr
 from legato.ir.types import UNIT, Dim, TupleType
-from legato.ops._rules import sides_of_least
 
 _PARTS = 10_000  # that a tensor is split into
 
@@ -127,23 +126,23 @@ def sequence_erase(b: Emitter, xs: Expr, position: Expr | None = None) -> tuple[
     return (taken_apart(b, rest, lambda *_: b.prelude("sequence_erase", xs, place), None),)
 
 
-def concat_from_sequence(b: Emitter, xs: Expr, *, axis: int, new_axis: int = 0) -> Expr:
+def concat_from_sequence(b: Emitter, xs: Expr, *, axis: int, new_axis: bool = False) -> Expr:
     items = _items(b, xs)
     if items is None:
         element = element_of(xs)
         tensor = contents(b, element)
         if tensor is None:
             raise UnsupportedError(f"a sequence of {element}")
-        return joined_list(b, xs, b.axis(axis, tensor.rank + bool(new_axis)), new=bool(new_axis))
+        return joined_list(b, xs, b.axis(axis, tensor.rank + new_axis), new=new_axis)
     if not items:
         raise ImportModelError("ConcatFromSequence of a sequence without elements")
-    place = b.axis(axis, b.rank(items[0]) + bool(new_axis))
+    place = b.axis(axis, b.rank(items[0]) + new_axis)
     parts = [b.expand_dims(x, axis=place) for x in items] if new_axis else items
     return b.concatenate(tuple(parts), axis=place)
 
 
 def split_to_sequence(
-    b: Emitter, x: Expr, split: Expr | None = None, *, axis: int = 0, keepdims: int = 1
+    b: Emitter, x: Expr, split: Expr | None = None, *, axis: int = 0, keepdims: bool = True
 ) -> tuple[Expr]:
     """A tuple where it is known how many parts there are, else a List. Without `split` their extent is 1."""
     along = b.axis(axis, b.rank(x))
@@ -200,7 +199,7 @@ def _ends(b: Emitter, split: Expr, extent: Dim) -> tuple[Dim, Expr, Expr]:
     split = b.to(split, dt.int64)
     if not b.rank(split):
         size = b.dim(split, "the extent of a part")
-        b.require(*sides_of_least(size, const(1)), "the extent of a part")
+        b.require_least(size, const(1), "the extent of a part")
         count = simplify(cdiv(extent, max_(size, const(1))))
         places = b.arange(start=const(1), stop=simplify(count + 1), step=1, dtype=dt.int64)
         return count, b.multiply(places, split), split

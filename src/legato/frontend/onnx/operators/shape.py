@@ -28,7 +28,6 @@ from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, TensorType
-from legato.ops._rules import sides_of_least
 
 Array = NDArray[Any]
 
@@ -123,15 +122,15 @@ def _diagonal(b: Emitter, x: Expr, k: int) -> tuple[Expr, Expr]:
 # ------------------------------------------------------------------ the same elements, another shape
 
 
-def reshape_5(b: Emitter, x: Expr, shape: Expr, *, allowzero: int = 0) -> Expr:
+def reshape_5(b: Emitter, x: Expr, shape: Expr, *, allowzero: bool = False) -> Expr:
     known = b.known_dims(shape)
     if known is None:
-        computed = reshaped_dims(b, x, shape, bool(allowzero))
+        computed = reshaped_dims(b, x, shape, allowzero)
         return b.reshape(x, newshape=computed, allowzero=True)
     codes = tuple(map(_literal, known if allowzero else copied_for_zeros(b, x, known)))
     if any(isinstance(code, int) and code < -1 for code in codes):  # Relay's reshape gives these a meaning
         raise ImportModelError(f"the new shape is [{', '.join(map(str, codes))}], wanted extents, 0 or -1")
-    return b.reshape(x, newshape=codes, allowzero=bool(allowzero))
+    return b.reshape(x, newshape=codes, allowzero=allowzero)
 
 
 def flatten(b: Emitter, x: Expr, *, axis: int = 1) -> Expr:
@@ -332,7 +331,7 @@ def _wrapped(b: Emitter, x: Expr, axis: int, before: Dim, after: Dim) -> Expr:
     cut, end = simplify(max_(-before, zero)), simplify(extent + min_(after, zero))
     kept = simplify(end - cut)
     start, stop = simplify(-max_(before, zero)), simplify(kept + max_(after, zero))
-    b.require(*sides_of_least(kept, simplify(min_(stop - start, const(1)))), "the extent of what wraps around")
+    b.require_least(kept, simplify(min_(stop - start, const(1))), "the extent of what wraps around")
     x = _slice(b, x, (cut,), (end,), (axis,), (1,))
     return b.take(x, b.arange(start=start, stop=stop, step=1, dtype=dt.int64), axis=axis, mode="wrap")
 
@@ -456,7 +455,7 @@ def _end(end: Dim | int, extent: Dim, step: int) -> Dim | int:
     return extent if step > 0 and isinstance(end, int) and end >= _TO_THE_END else end
 
 
-def trilu(b: Emitter, x: Expr, k: Expr | None = None, *, upper: int = 1) -> Expr:
+def trilu(b: Emitter, x: Expr, k: Expr | None = None, *, upper: bool = True) -> Expr:
     """The part on and above (below) the k-th diagonal; elsewhere 0."""
     if b.rank(x) < 2:
         raise ImportModelError(f"the input has rank {b.rank(x)}, wanted a matrix or more")

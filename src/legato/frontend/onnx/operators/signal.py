@@ -26,10 +26,10 @@ _CORNER = 700.0
 
 
 def dft(
-    b: Emitter, x: Expr, dft_length: Expr | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
+    b: Emitter, x: Expr, dft_length: Expr | None = None, *, axis: int = 1, inverse: bool = False, onesided: bool = False
 ) -> Expr:
     """The last dim of x has the real part, or both."""
-    return _along(b, x, b.axis(axis, b.rank(x)), dft_length, bool(inverse), bool(onesided))
+    return _along(b, x, b.axis(axis, b.rank(x)), dft_length, inverse, onesided)
 
 
 def dft_20(
@@ -38,16 +38,16 @@ def dft_20(
     dft_length: Expr | None = None,
     axis: Expr | None = None,
     *,
-    inverse: int = 0,
-    onesided: int = 0,
+    inverse: bool = False,
+    onesided: bool = False,
 ) -> Expr:
     if axis is None:
-        return _along(b, x, b.axis(-2, b.rank(x)), dft_length, bool(inverse), bool(onesided))
+        return _along(b, x, b.axis(-2, b.rank(x)), dft_length, inverse, onesided)
 
     def along(x: Expr, axes: tuple[int, ...]) -> Expr:
         if len(axes) != 1:
             raise ImportModelError(f"DFT along {len(axes)} axes, wanted one")
-        return _along(b, x, b.axis(axes[0], b.rank(x)), dft_length, bool(inverse), bool(onesided))
+        return _along(b, x, b.axis(axes[0], b.rank(x)), dft_length, inverse, onesided)
 
     return over_axes(b, x, axis, along)
 
@@ -59,8 +59,11 @@ def _along(b: Emitter, x: Expr, axis: int, length: Expr | None, inverse: bool, o
     re, im = (None if part is None else _exchanged(b, part, axis) for part in _parts(b, x))
     assert re is not None  # only the imaginary part may be absent
     n = b.dims_of(re)[-1] if length is None else b.dim(length, "the length of the transform")
+    if inverse and onesided and length is None:
+        n = simplify((n - 1) * 2)
+    if length is not None or onesided:  # else nothing becomes nothing, but one side of it would have an element
+        b.require_least(n, const(1), "the length of the transform")
     if inverse and onesided:
-        n = simplify((n - 1) * 2) if length is None else n
         found = [_real(b, re, im, n)]
     else:
         found = _complex(b, _fitted(b, re, n), None if im is None else _fitted(b, im, n), inverse, onesided)
@@ -72,7 +75,7 @@ def _parts(b: Emitter, x: Expr) -> tuple[Expr, Expr | None]:
     if b.rank(x) < 2 or not b.dtype(x).is_float:
         raise ImportModelError(f"a signal {x.ty}, wanted numbers whose parts are the last dim")
     last, count = b.rank(x) - 1, b.dims_of(x)[-1]
-    b.require(*sides_of_least(count, const(1)), "the parts of a number")
+    b.require_least(count, const(1), "the parts of a number")
     b.require(*sides_of_least(const(2), count), "the parts of a number")
     re = b.take(x, b.constant(0, dt.int64), axis=last)
     if count is const(1):
@@ -114,7 +117,6 @@ def _complex(b: Emitter, re: Expr, im: Expr | None, inverse: bool, onesided: boo
 def _real(b: Emitter, re: Expr, im: Expr | None, n: Dim) -> Expr:
     """The n real elements whose first n // 2 + 1 frequencies are given; imaginary parts of those that are their own
     conjugates are not read."""
-    b.require(*sides_of_least(n, const(1)), "the length of the transform")
     half = simplify(n // 2 + 1)
     places = steps(b, n)
     back = b.subtract(b.extent(n, dt.int64), places)
@@ -137,7 +139,7 @@ def stft(
     window: Expr | None = None,
     frame_length: Expr | None = None,
     *,
-    onesided: int = 1,
+    onesided: bool = True,
 ) -> Expr:
     """[batch, frame, frequency, parts]: the transforms of the ranges that begin at multiples of `frame_step`."""
     if b.rank(signal) == 2:
@@ -146,16 +148,16 @@ def stft(
         raise ImportModelError(f"a signal {signal.ty}, wanted rank 3: batch, elements, parts of a number")
     total = b.dims_of(signal)[1]
     length, step = _length(b, total, window, frame_length), b.dim(frame_step, "the step between frames")
-    b.require(*sides_of_least(step, const(1)), "the step between frames")
-    b.require(*sides_of_least(length, const(1)), "the length of a frame")
-    b.require(*sides_of_least(total, length), "elements of the signal")
+    b.require_least(step, const(1), "the step between frames")
+    b.require_least(length, const(1), "the length of a frame")
+    b.require_least(total, length, "elements of the signal")
     found = []
     for part in _parts(b, signal):
         x = None if part is None else windows(b, b.to(part, dt.float64), 1, frames(total, length, step), length, step)
         found.append(x if x is None or window is None else b.multiply(x, b.to(window, dt.float64)))
     re, im = found
     assert re is not None  # only the imaginary part may be absent
-    pair = _complex(b, re, im, False, bool(onesided))
+    pair = _complex(b, re, im, False, onesided)
     return b.to(b.stack(*pair, axis=3), b.dtype(signal))
 
 
@@ -175,19 +177,19 @@ def _length(b: Emitter, total: Dim, window: Expr | None, frame_length: Expr | No
 # ------------------------------------------------------------------ windows
 
 
-def hann_window(b: Emitter, size: Expr, *, output_datatype: int = 1, periodic: int = 1) -> Expr:
+def hann_window(b: Emitter, size: Expr, *, output_datatype: int = 1, periodic: bool = True) -> Expr:
     return _window(b, size, output_datatype, periodic, (0.5, 0.5))
 
 
-def hamming_window(b: Emitter, size: Expr, *, output_datatype: int = 1, periodic: int = 1) -> Expr:
+def hamming_window(b: Emitter, size: Expr, *, output_datatype: int = 1, periodic: bool = True) -> Expr:
     return _window(b, size, output_datatype, periodic, (25 / 46, 21 / 46))
 
 
-def blackman_window(b: Emitter, size: Expr, *, output_datatype: int = 1, periodic: int = 1) -> Expr:
+def blackman_window(b: Emitter, size: Expr, *, output_datatype: int = 1, periodic: bool = True) -> Expr:
     return _window(b, size, output_datatype, periodic, (0.42, 0.5, 0.08))
 
 
-def _window(b: Emitter, size: Expr, code: int, periodic: int, weights: tuple[float, ...]) -> Expr:
+def _window(b: Emitter, size: Expr, code: int, periodic: bool, weights: tuple[float, ...]) -> Expr:
     """w0 − w1·cos t + w2·cos 2t … for t from 0 to 2π, which the last element has reached if it is not periodic."""
     n, dtype = b.dim(size, "the size of the window"), element_type(code, "the result")
     wide = dt.float64 if dtype == dt.float64 else dt.float32

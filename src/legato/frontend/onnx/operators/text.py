@@ -29,7 +29,7 @@ def string_normalizer(
     x: Expr,
     *,
     case_change_action: str = "NONE",
-    is_case_sensitive: int = 0,
+    is_case_sensitive: bool = False,
     locale: str = "en_US",
     stopwords: tuple[str, ...] = (),
 ) -> Expr:
@@ -45,5 +45,5 @@ def string_normalizer(
     if rank == 2:
         b.require(b.dims_of(x)[0], const(1), "rows of strings")
     words = b.reshape(x, newshape=(-1,))
-    found = b.strings.normalize(words, case=case, stopwords=stopwords, casesensitive=bool(is_case_sensitive))
+    found = b.strings.normalize(words, case=case, stopwords=stopwords, casesensitive=is_case_sensitive)
     return found if rank == 1 else b.expand_dims(found, axis=0)
