@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import onnx.defs
+from onnxruntime.capi import onnxruntime_pybind11_state as onnxruntime
 
 from legato.frontend.onnx.control import CONTROL
 from legato.frontend.onnx.report import why_absent
@@ -37,11 +38,17 @@ def _schemas() -> Mapping[tuple[str, str], Sequence[Any]]:
     return {key: sorted(versions, key=lambda s: s.since_version) for key, versions in found.items()}
 
 
+@cache
+def _spellings() -> Mapping[tuple[str, str], str]:
+    """How the installed onnx and ONNX Runtime spell the operators that they know; keys: those of `signature.table`."""
+    registered = {(s.domain, s.name.lower()): str(s.name) for s in onnxruntime.get_all_operator_schema()}
+    return registered | {key: str(versions[-1].name) for key, versions in _schemas().items()}
+
+
 def _name(key: tuple[str, str], function: Converter) -> str:
-    """An operator as models spell it."""
-    known = _schemas().get(key)
-    if known:
-        return str(known[-1].name)
+    """An operator as models spell it; one that nothing knows as the words of its converter."""
+    if key in _spellings():
+        return _spellings()[key]
     words = [word for word in function.__name__.split("_") if word and not word.isdigit()]
     return "".join(word[:1].upper() + word[1:] for word in words)
 

@@ -13,7 +13,13 @@ import numpy as np
 import pytest
 
 import legato
+from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
+from legato.infer.builder import Builder
+from legato.ir.files import save_text
+from legato.ir.module import Module
+from legato.ir.types import tensor_type
+from legato.ops import table
 
 SOURCE = Path(legato.__file__).parents[1]
 FEEDS = {"x": np.ones((2, 4), np.float32), "w": np.ones((3, 4), np.float32)}
@@ -164,3 +170,21 @@ def test_streams_in_ascii() -> None:
     done = shell("legato check größe.relay --json", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.isascii()
+
+
+# ------------------------------------------------------------------ strings
+
+
+def test_strings_that_files_of_numpy_change_are_not_written(call: Any, here: Path) -> None:
+    """These fill up text with NUL characters, and so lose those at its end."""
+    b = Builder()
+    x = b.var("x", tensor_type((1,), dt.string))
+    joined = b.call_op(table()["strings.concat"], [x, b.constant(np.array(["\0"], object))])
+    save_text(Module.from_expr(b.function([x], joined)), here / "text.relay")
+    np.savez("text.npz", x=np.array(["b"]))
+    assert "['b\\x00']" in call("run", "text.relay", "-i", "text.npz").out
+    for outputs in (("-o", "out.npz"), ("--dump", "out")):
+        done = call("run", "text.relay", "-i", "text.npz", *outputs)
+        assert done.code == 2
+        assert "a string ends with a NUL character, which files of NumPy's do not keep" in done.err
+    assert not Path("out.npz").exists()

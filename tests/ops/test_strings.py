@@ -9,7 +9,9 @@ import pytest
 
 import legato
 from legato.arith.expr import fresh
+from legato.base import dtype as dt
 from legato.base.errors import CompileError, RunError
+from legato.base.storage import decoded
 from legato.infer.builder import Builder
 from legato.interp import evaluate, evaluate_op
 from legato.ir.attrs import make_attrs
@@ -130,3 +132,28 @@ def test_loop_programs_of_strings_are_interpreted() -> None:
     for found, wanted in zip(*(evaluate(m, [WORDS, places]) for m in (Legalize()(module), module)), strict=True):
         assert found.dtype == wanted.dtype
         assert found.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("dtype", [dt.bfloat16, *dt.STORAGE_DTYPES], ids=str)
+def test_text_of_short_numbers_gives_them_back(dtype: dt.DType) -> None:
+    """Of every number there is."""
+    wide = np.uint16 if dtype == dt.bfloat16 else np.uint8
+    numbers = np.arange(1 << np.dtype(wide).itemsize * 8, dtype=wide).view(dtype.numpy)
+    text = evaluate_op(table()["strings.format"], [numbers], None)
+    parse = table()["strings.parse"]
+    back = evaluate_op(parse, [text], make_attrs(parse, {"dtype": dtype}))
+    np.testing.assert_array_equal(*(decoded(x).astype(np.float32) for x in (back, numbers)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given", "text"),
+    [
+        ("bfloat16", [0.1, 1 / 3, 1e30, 3, -0.0, np.inf], ["0.1", "0.334", "1e+30", "3.0", "-0.0", "INF"]),
+        ("float16", [0.1, 65504, 1e-4], ["0.1", "6.55e+04", "0.0001"]),
+        ("float8_e4m3fn", [0.1, 448, -1], ["0.1", "450.0", "-1.0"]),
+        ("int4", [-8, 7], ["-8", "7"]),
+    ],
+)  # fmt: skip
+def test_text_of_numbers_has_the_fewest_digits(dtype: str, given: list[float], text: list[str]) -> None:
+    array = np.array(given, np.float32).astype(dt.dtype(dtype).numpy)
+    assert evaluate_op(table()["strings.format"], [array], None).tolist() == text

@@ -48,9 +48,17 @@ def without_zeros(array: Array) -> Array:
     return np.where(array == 0, "", array) if array.dtype.kind == "O" else array
 
 
-def as_stored(array: Array) -> Array:
-    """An array as NumPy's files have it without pickles: strings as text of one width. Others as they are."""
-    return array.astype(str) if array.dtype.kind == "O" else array
+def as_stored(array: Array, what: str) -> Array:
+    """An array as NumPy's files have it without pickles: strings as text of one width. Others as they are.
+
+    RunError that begins with `what` where a string ends with a character that NumPy fills up others with.
+    """
+    if array.dtype.kind != "O":
+        return array
+    if any(value.endswith("\0") for value in array.ravel()):
+        hint = "\n  hint: a call in Python gives it whole: legato.load(FILE)(…)"
+        raise RunError(f"{what}: a string ends with a NUL character, which files of NumPy's do not keep{hint}")
+    return array.astype(str)
 
 
 def bits(array: Array) -> bytes:

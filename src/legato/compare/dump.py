@@ -57,8 +57,9 @@ def write_dump(
         kind = array.dtype if array.dtype.kind == "V" else dtype(array.dtype)
         count += 1
         file = f"{count:04d}-{_ODD.sub('_', name)[:_LONGEST]}.npy"
+        readable = _readable(array, name)
         with open(folder / file, "wb") as out:
-            np.save(out, _readable(array), allow_pickle=False)
+            np.save(out, readable, allow_pickle=False)
         return {"name": name, "type": f"{kind}{list(array.shape)}", "file": file}
 
     given = [entry(name, value) for name, value in inputs.items() if isinstance(value, np.ndarray)]
@@ -79,8 +80,8 @@ def write_dump(
     return between
 
 
-def _readable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _readable(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
     """`array` in a dtype that NumPy's files know."""
     found = BY_NAME.get(array.dtype.name)
     is_narrow = found is not None and found.kind in ("bfloat", "storage")
-    return array.astype(np.float32) if is_narrow else as_stored(array)
+    return array.astype(np.float32) if is_narrow else as_stored(array, name)

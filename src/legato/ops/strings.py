@@ -18,6 +18,7 @@ from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import RunError
+from legato.base.storage import decoded
 from legato.ir.attr_record import Attrs
 from legato.ir.expr import Expr
 from legato.ir.op import Op, Relation, Sample
@@ -37,6 +38,7 @@ CASES: Final = ("none", "lower", "upper")
 _NUMBER: Final = re.compile(
     r"\s*([+-]?)(?:(\d+)|(\d+\.\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)|(inf|nan))\s*", re.ASCII | re.I
 )
+_DECIMALS: Final = 9  # of a float of fewer than 32 bits, and more
 _DIGITS: Final = 400  # of a number: beyond any that a dtype has
 
 _op = partial(Op, storage=True)
@@ -138,6 +140,14 @@ def _text(value: Any, shown: Callable[[Any], str]) -> str:
     return {"nan": "NaN", "inf": "INF", "-inf": "-INF", "True": "1", "False": "0"}.get(text, text)
 
 
+def _shortest(value: Any, dtype: DType) -> str:
+    """A float of ml_dtypes, rounded to the fewest digits that give it back: NumPy knows how many only of its own."""
+    if not np.isfinite(value):
+        return str(value)
+    rounded = (float(f"{value:.{n}e}") for n in range(_DECIMALS))
+    return str(next(r for r in rounded if decoded(convert(np.array(r), dtype)) == value))
+
+
 def _format_relation(rel: Relation, data: Type) -> Type:
     ty = tensor(rel, data, "data")
     if ty.dtype.is_string:
@@ -147,7 +157,10 @@ def _format_relation(rel: Relation, data: Type) -> Type:
 
 def _format_reference(data: Array) -> Array:
     found = np.empty(data.size, object)
-    found[:] = [_text(value, str) for value in data.ravel()]  # NumPy's scalars: the fewest digits that tell them apart
+    dtype, numbers = dt.dtype(data.dtype), decoded(data)
+    is_short = dtype == dt.bfloat16 or (dtype.is_storage and dt.dtype(numbers.dtype).is_float)
+    shown = partial(_shortest, dtype=dtype) if is_short else str
+    found[:] = [_text(value, shown) for value in numbers.ravel()]
     return found.reshape(data.shape)
 
 
@@ -161,7 +174,7 @@ format_ = _op(
         Sample((np.array([[-3, 7]], np.int64),), exact=True),
         Sample((np.array([True, False]),), exact=True),
     ),
-    doc="""Numbers as text: floats with the fewest digits that give them back, as NumPy writes them.
+    doc="""Numbers as text: floats, of 16 and fewer bits as well, with the fewest digits that give them back.
 
 NaN is NaN, infinities are INF and -INF, as in ONNX; of bool, 1 and 0.""",
 )

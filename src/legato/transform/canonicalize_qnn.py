@@ -13,11 +13,10 @@ from dataclasses import replace
 
 from legato.base.dataclass import dataclass
 from legato.base.node import transform
-from legato.infer.builder import Builder
 from legato.infer.infer import infer
 from legato.ir.contents import called_operators
 from legato.ir.effects import Effects
-from legato.ir.expr import Call, Constant, Expr, Function, Var
+from legato.ir.expr import Call, Expr, Function
 from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.transform.expand_calls import expanded
@@ -32,8 +31,7 @@ _DIALECT = "qnn."
 class CanonicalizeQnn(FunctionPass):
     """Typed module → module without calls of operators of the quantised dialect.
 
-    The scale of a convolution, say, is not part of its sums. An operand that does more than to give a value, or may not
-    give one, is computed where it was.
+    The scale of a convolution, say, is not part of its sums; as an operand it is computed where it was.
     """
 
     name = "canonicalize-qnn"
@@ -52,16 +50,5 @@ class CanonicalizeQnn(FunctionPass):
 
 
 def _step(node: Expr, effects: Effects) -> Expr | None:
-    if not isinstance(node, Call) or not isinstance(node.op, Op) or not node.op.name.startswith(_DIALECT):
-        return None
-    if not any(effects.inside(a) for a in node.args):
-        return expanded(node)
-    b = Builder(span=node.span)
-
-    def body() -> Expr:
-        args = tuple(a if isinstance(a, Var | Constant) else b.let("operand", a) for a in node.args)
-        made = expanded(replace(node, args=args))
-        assert made is not None
-        return made
-
-    return b.body(body)
+    is_quantised = isinstance(node, Call) and isinstance(node.op, Op) and node.op.name.startswith(_DIALECT)
+    return expanded(node, effects) if is_quantised else None

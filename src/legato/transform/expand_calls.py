@@ -15,6 +15,7 @@ from legato.base.node import post_order, transform
 from legato.infer.builder import Builder
 from legato.infer.infer import infer
 from legato.ir.contents import called_operators
+from legato.ir.effects import Effects
 from legato.ir.expr import Call, Expr, Function, Let, MatchCast
 from legato.ir.module import Module
 from legato.ir.op import Op
@@ -38,7 +39,9 @@ class ExpandCalls(FunctionPass):
     def function(self, func: Function, mod: Module) -> Function:
         if all(op.expand is None for op in called_operators(func)):
             return func
-        body = transform(func.body, _known if self.known else _ungraded if self.ungraded else expanded)
+        effects = Effects(func, mod)
+        step = _known if self.known else _ungraded if self.ungraded else expanded
+        body = transform(func.body, lambda node: step(node, effects))
         return func if body is func.body else replace(func, body=body)
 
     def __call__(self, mod: Module) -> Module:
@@ -47,32 +50,36 @@ class ExpandCalls(FunctionPass):
         return mod if new is mod else infer(new)
 
 
-def expanded(node: Expr) -> Expr | None:
-    """What a call of an operator that is made of others becomes; None for anything else."""
-    if not isinstance(node, Call) or not isinstance(node.op, Op) or node.ty is None:
+def expanded(node: Expr, effects: Effects) -> Expr | None:
+    """What a call of an operator that is made of others becomes; None for anything else.
+
+    What it becomes may read an operand never, in a branch, or behind others: one that does more than to give a value,
+    or may not give one, is computed where it was.
+    """
+    if not isinstance(node, Call) or not isinstance(node.op, Op) or node.op.expand is None or node.ty is None:
         return None
     expand, wanted, attrs = node.op.expand, node.ty, node.op.tail(node.attrs)
-    if expand is None:
-        return None
     b = Builder(span=node.span)
 
     def body() -> Expr:
-        made = expand(b, *node.args, *attrs)
+        args = [b.let("operand", a) if effects.inside(a) else a for a in node.args]
+        made = expand(b, *args, *attrs)
         return made if made.ty == wanted else b.match_cast(made, wanted)
 
     return b.body(body)
 
 
-def _ungraded(node: Expr) -> Expr | None:
+def _ungraded(node: Expr, effects: Effects) -> Expr | None:
     if not isinstance(node, Call) or not isinstance(node.op, Op) or node.op.grad is not None:
         return None
-    return expanded(node)
+    return expanded(node, effects)
 
 
-def _known(node: Expr) -> Expr | None:
+def _known(node: Expr, effects: Effects) -> Expr | None:
     if not isinstance(node, Call) or not isinstance(node.op, Op) or not node.op.name.startswith("dyn."):
         return None
-    made = expanded(node)
+    made = expanded(node, effects)
     inside = set(map(id, node.args))
     new = post_order([] if made is None else [made], lambda e: id(e) not in inside)
-    return None if any(isinstance(e, Let | MatchCast) and id(e) not in inside for e in new) else made
+    bound = (e for e in new if isinstance(e, Let | MatchCast) and id(e) not in inside)
+    return None if any(isinstance(e, MatchCast) or id(e.value) not in inside for e in bound) else made

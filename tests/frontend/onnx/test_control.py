@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import onnx
@@ -137,6 +138,40 @@ def test_loops_of_known_and_unknown_length() -> None:
     agree(model(nodes, inputs, ("y", "ys")), *counts)
     module = agree(model(nodes, inputs[:1], ("y", "ys"), {"n": np.array(5)}), {"x": X})
     assert str(module["main"].ret_type.fields[1]) == "Tensor[(5, 3, 4), float32]"
+
+
+@pytest.mark.parametrize(("declared", "rest"), [((None, None), 0), ((2, "k"), 0), ((2, 5), 5)], ids=str)
+@pytest.mark.parametrize("over", ["count", "rows"])
+def test_what_no_round_yields_has_the_extents_that_are_declared(
+    declared: Sequence[int | str | None], rest: int, over: str
+) -> None:
+    """Where these depend on what a round computes: with rounds they are what it is."""
+    if over == "count":
+        body = graph([node("Identity", "c", "d"), node("NonZero", "x", "p")], "i c", "d p")
+        made, inputs, feed = loop("n -", "ps", body), [value("n", (), "int64")], np.array
+    else:
+        body = graph([node("NonZero", "x", "p")], "a", "p")
+        made, inputs, feed = scan("n", "ps", body, 1), [value("n", ("n",))], partial(np.zeros, dtype=np.float32)
+    body.output[-1].CopyFrom(value("p", declared, "int64"))
+    made.attribute[0].g.CopyFrom(body)
+    proto = model([made], [value("x", (3, 4)), *inputs], ("ps",))
+    results = [legato_outputs(proto, {"x": X, "n": feed(n)})[0] for n in (0, 2)]
+    assert [r.shape for r in results] == [(0, 2, rest), (2, 2, np.count_nonzero(X))]
+
+
+@pytest.mark.parametrize("declared", [None, (7, 7, 7)])
+def test_what_no_round_yields_has_no_extents_that_do_not_fit(declared: Sequence[int] | None) -> None:
+    body = graph([node("Identity", "c", "d"), node("NonZero", "x", "p")], "i c", "d p")
+    body.output[-1].CopyFrom(value("p", declared, "int64"))
+    proto = model([loop("n -", "ps", body)], [value("x", (3, 4)), value("n", (), "int64")], ("ps",))
+    assert legato_outputs(proto, {"x": X, "n": np.array(0)})[0].shape == (0, 2, 0)
+
+
+def test_extents_that_are_declared_have_bounds() -> None:
+    body = graph([node("Identity", "c", "d"), node("NonZero", "x", "p")], "i c", "d p")
+    body.output[-1].CopyFrom(value("p", (1 << 40, 1 << 40), "int64"))
+    with pytest.raises(ImportModelError, match="elements"):
+        from_onnx(model([loop("n -", "ps", body)], [value("x", (3, 4)), value("n", (), "int64")], ("ps",)))
 
 
 def test_loops_that_end_by_a_condition() -> None:

@@ -30,7 +30,7 @@ from legato.frontend.onnx.containers import Free, coerced, join
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.flex import flex_attention
 from legato.frontend.onnx.frames import UNKNOWN, Frame, Unknown, Value
-from legato.frontend.onnx.inputs import declared_rank
+from legato.frontend.onnx.inputs import declared_extents, declared_rank
 from legato.frontend.onnx.loops import Loop, Stack
 from legato.frontend.onnx.proto import GraphProto
 from legato.frontend.onnx.report import Unsupported
@@ -233,7 +233,8 @@ def _rolled(
     size = most if always else None
     begin = [coerced(b, v, ty) for v, ty in zip(start, types, strict=True)]
     after = [coerced(b, v, ty) for v, ty in zip(found[1:], types, strict=False)]
-    return list[Value](made.close(after, go, [(Stack(size), part) for part in parts], begin, first, body.bound))
+    stacks = [Stack(size, declared=declared_extents(value)) for value in graph.output[carried + 1 :]]
+    return list[Value](made.close(after, go, list(zip(stacks, parts, strict=True)), begin, first, body.bound))
 
 
 def _widened(ty: Type, n: int, places: frozenset[tuple[int, int]], free: Free) -> Type:

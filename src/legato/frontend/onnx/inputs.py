@@ -15,6 +15,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from legato.arith.expr import Const, Var, const
+from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.base.spelling import ELLIPSIS, option, written
 from legato.frontend.onnx.containers import is_list, is_option, list_type, option_type
@@ -30,6 +31,7 @@ __all__ = [
     "check_declared",
     "check_size",
     "contained_type",
+    "declared_extents",
     "declared_name",
     "declared_rank",
     "input_types",
@@ -217,6 +219,16 @@ def declared_rank(value: ValueInfoProto) -> int | None:
     """The rank that a value is declared to have; None if nothing is said of it."""
     found = _declared(value)
     return None if found is None else len(found)
+
+
+def declared_extents(value: ValueInfoProto) -> Sequence[int]:
+    """The extents that a value is declared to have, those that are no numbers 0; none if nothing is said of them.
+
+    ImportModelError where they are absurdly large.
+    """
+    found = [max(dim.dim_value, 0) for dim in _declared(value) or ()]
+    check_size(TensorType(tuple(const(max(d, 1)) for d in found), dt.int64), f"value {value.name!r}")
+    return found
 
 
 def declared_name(value: ValueInfoProto, axis: int) -> str | None:

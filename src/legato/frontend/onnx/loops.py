@@ -11,6 +11,7 @@ before the loop, and each round writes its part; else it grows by a part in each
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from legato.arith.expr import Var as DimVar
 from legato.arith.expr import const, fresh
@@ -32,19 +33,21 @@ __all__ = ["Loop", "Stack"]
 class Stack:
     """Where what rounds yield is collected, along `axis`; `size`: how many parts, None if that is unknown.
 
-    With `reverse` the first round writes the last part. `own` are dims of the parts that every round has anew: they are
-    0 before the first one, and must be the same in all.
+    With `reverse` the first round writes the last part. `own` are dims of the parts that every round has anew, and that
+    must be the same in all. Before the first one they are what is `declared` of the parts, else 0.
     """
 
     size: Dim | None
     axis: int = 0
     reverse: bool = False
     own: frozenset[DimVar] = frozenset()
+    declared: Sequence[int] = ()
 
     def start(self, b: Emitter, part: TensorType) -> Expr:
         """The tensor before the first round, its parts along axis 0."""
         size = const(0) if self.size is None else self.size
-        shape = (const(0) if self._is_own(d) else d for d in part.shape)
+        declared = self.declared if len(self.declared) == part.rank else [0] * part.rank
+        shape = (const(n) if self._is_own(d) else d for d, n in zip(part.shape, declared, strict=True))
         return b.full(b.nothing(part.dtype), shape=(size, *shape), dtype=part.dtype)
 
     def _is_own(self, d: Dim) -> bool:
@@ -151,7 +154,7 @@ def _there(value: Expr | None, wanted: Sequence[Var]) -> list[Expr]:
 def _with_own(b: Emitter, stack: Stack, part: Expr, outside: Collection[DimVar]) -> Stack:
     """The stack for a part of which rounds may change the dims that are not `outside`."""
     own = frozenset(d for d in variables(*b.dims_of(part)) if d not in outside)
-    return Stack(None, stack.axis, stack.reverse, own) if own else stack
+    return replace(stack, size=None, own=own) if own else stack
 
 
 def _type(params: Iterable[Var], results: Iterable[Var], free: set[DimVar]) -> FuncType:

@@ -16,6 +16,7 @@ from legato.frontend.onnx.cells import head_of
 from legato.frontend.onnx.containers import element_of, is_list, join, map_of, of_own_shape
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, Unknown, Value
+from legato.frontend.onnx.inputs import declared_extents
 from legato.frontend.onnx.loops import Loop, Stack
 from legato.frontend.onnx.proto import AttributeProto
 from legato.frontend.onnx.signature import is_on
@@ -140,7 +141,8 @@ def _scanned(
     after = [_unchanged(b, var, value, outside) for var, value in zip(state, found, strict=False)]
     limit = captures.kept(b.extent(size, dt.int64) if length is None else length, "count")
     made = Loop(b, "scan", state, set(), captures, limit, i, None, outside)
-    stacks = [Stack(size, axis, reverse) for axis, reverse in along.outputs]
+    declared = map(declared_extents, graph.output[len(state) :])
+    stacks = [Stack(size, *how, declared=own) for how, own in zip(along.outputs, declared, strict=True)]
     yielded = list(zip(stacks, found[len(state) :], strict=True))
     return made.close(after, None, yielded, initial, None, body.bound)
 
