@@ -20,8 +20,8 @@ from legato.arith.expr import Expr as DimExpr
 from legato.base.dataclass import dataclass
 from legato.base.dtype import int64
 from legato.base.errors import ImportModelError, UnsupportedError
-from legato.frontend.torch.inputs import GraphImport
 from legato.frontend.torch.decompositions import decompositions
+from legato.frontend.torch.inputs import GraphImport
 from legato.frontend.torch.signature import Converter
 from legato.ir.expr import Expr, Var
 from legato.ir.module import Module
