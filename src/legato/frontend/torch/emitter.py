@@ -7,7 +7,7 @@ from functools import reduce
 
 import torch
 
-from legato.arith.expr import Const, const
+from legato.arith.expr import Binary, Const, Op, const
 from legato.arith.expr import Expr as DimExpr
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType, bool_, float32, int64
@@ -32,6 +32,7 @@ Number = int | float | bool | Dim | Float  # a scalar of a schema
 Value = Expr | Number  # an operand: a tensor or a scalar
 
 _BOOL, _INT, _FLOAT = range(3)
+_COMPARISONS = {Op.LT: "less", Op.LE: "less_equal", Op.EQ: "equal", Op.NE: "not_equal"}
 
 
 class Emitter(Common):
@@ -129,6 +130,21 @@ class Emitter(Common):
     def sizes_of(self, values: Sequence[Size]) -> tuple[Dim, ...]:
         """Integers as dims."""
         return tuple(self.size(v) for v in values)
+
+    def truth(self, x: Value) -> Expr:
+        """A condition (a tensor of one element, or a comparison of sizes) as a tensor of rank 0."""
+        if isinstance(x, Binary):
+            compare = _COMPARISONS.get(x.op)
+            if compare is None:
+                raise UnsupportedError(f"the condition {x}")
+            return self.op(compare)(self.extent(x.a, int64), self.extent(x.b, int64))
+        x = self.operand(x, bool_)
+        return self.reshape(x, newshape=()) if self.rank(x) else x
+
+    @staticmethod
+    def is_zero(d: Dim) -> bool:
+        """True for the literal 0."""
+        return isinstance(d, Const) and d.value == 0
 
     def zeros_of(self, shape: Sequence[Dim], dtype: DType, value: float | bool = 0) -> Expr:
         """A tensor of one number."""

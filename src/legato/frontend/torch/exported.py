@@ -84,7 +84,7 @@ class _Import(GraphImport):
         program, signature = self.program, self.program.graph_signature
         nodes = [n for n in program.graph.nodes if n.op == "placeholder"]
         inputs = [self._input(spec, n) for spec, n in zip(signature.input_specs, nodes, strict=True)]
-        values = self.walk.graph(program.graph, inputs, self.attribute)
+        values = self.walk.graph(program.graph_module, inputs)
         self.walk.require_whole(type(program).__name__)
         results, exprs = [], []
         for spec, value in zip(signature.output_specs, values, strict=True):

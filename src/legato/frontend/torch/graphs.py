@@ -53,7 +53,7 @@ def import_graph(
         fixed = (constants or {}).get(n)
         inputs.append(_input(work, node) if fixed is None else work.constant(fixed, node.name))
         given += [n] if len(work.params) > before else []
-    values = work.walk.graph(graph_module.graph, inputs, work.attribute)
+    values = work.walk.graph(graph_module, inputs)
     work.walk.require_whole(name)
     results = _results(graph_module, values if isinstance(values, tuple) else (values,), nodes)
     exprs = [work.b.operand(v, int64) if kind == "size" else v for v, (kind, _) in results if kind in _COMPUTED]

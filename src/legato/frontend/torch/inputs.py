@@ -30,7 +30,7 @@ class GraphImport:
         self.graph_module = graph_module
         self.b = Emitter()
         self.symbols = Symbols(ranges)
-        self.walk = Walk(self.b, self.symbols.dim, custom)
+        self.walk = Walk(self.b, self.symbols.dim, self.constant, custom)
         self.params: list[Var] = []
         self._constants: dict[tuple[Any, ...], Constant] = {}
 
@@ -61,10 +61,3 @@ class GraphImport:
         if key not in self._constants or not tensor.numel():
             self._constants[key] = self.b.weight(array_of(tensor, name), name)
         return self._constants[key]
-
-    def attribute(self, name: str) -> Any:
-        """What a graph holds by a name: a graph (the body of a branch or a loop), or a tensor."""
-        found: Any = self.graph_module
-        for part in name.split("."):
-            found = getattr(found, part)
-        return self.constant(found, name) if isinstance(found, torch.Tensor) else found

@@ -10,7 +10,25 @@ from typing import Any, Final
 import sympy
 import torch
 
-from legato.arith.expr import Const, Expr, Var, add, const, floordiv, floormod, max_, min_, mul, sub
+from legato.arith.expr import (
+    Const,
+    Expr,
+    Var,
+    add,
+    const,
+    eq,
+    floordiv,
+    floormod,
+    ge,
+    gt,
+    le,
+    lt,
+    max_,
+    min_,
+    mul,
+    ne,
+    sub,
+)  # fmt: skip
 from legato.base.errors import UnsupportedError
 from legato.ir.types import Dim
 
@@ -28,6 +46,14 @@ def _dim(value: int | Dim) -> Dim:
 
 def _with(function: Callable[[Dim, Dim], Dim]) -> Callable[..., int | Dim]:
     return lambda a, b: number(function(_dim(a), _dim(b)))
+
+
+def _tested(function: Callable[[Dim, Dim], Dim]) -> Callable[..., bool | Dim]:
+    def test(a: int | Dim, b: int | Dim) -> bool | Dim:
+        found = function(_dim(a), _dim(b))
+        return bool(found.value) if isinstance(found, Const) else found
+
+    return test
 
 
 class Symbols:
@@ -89,6 +115,8 @@ _SYMPY: Final[Mapping[str, Callable[[Dim, Dim], Dim]]] = {
 FUNCTIONS: Final[Mapping[Any, Callable[..., Any]]] = {
     operator.add: _with(add), operator.sub: _with(sub), operator.mul: _with(mul),
     operator.floordiv: _with(floordiv), operator.mod: _with(floormod), operator.pow: _with(_power),
+    operator.lt: _tested(lt), operator.le: _tested(le), operator.gt: _tested(gt), operator.ge: _tested(ge),
+    operator.eq: _tested(eq), operator.ne: _tested(ne),
     operator.neg: lambda a: number(const(0) - _dim(a)),
     torch.sym_max: _with(max_), torch.sym_min: _with(min_), torch.sym_int: lambda a: a,
     math.floor: lambda a: a, math.ceil: lambda a: a, math.trunc: lambda a: a,

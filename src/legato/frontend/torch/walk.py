@@ -18,6 +18,7 @@ from legato.arith.expr import Const
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, InternalError, UnsupportedError
 from legato.base.span import Span
+from legato.frontend.torch.control import CONTROL
 from legato.frontend.torch.dtypes import from_torch
 from legato.frontend.torch.emitter import Emitter, Float
 from legato.frontend.torch.floats import FLOATS, float_of
@@ -28,6 +29,7 @@ from legato.ir.types import Dim, TensorType
 
 __all__ = ["Fault", "GraphFaults", "Unknown", "Walk"]
 
+MAX_NESTING = 100  # branches and loops inside each other
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -55,24 +57,41 @@ UNKNOWN = Unknown()
 
 
 class Walk:
-    """One import: the builder `b`, the dims of symbolic integers (`sizes`), the caller's converters, and the `faults`:
-    what could not be converted."""
+    """One import: the builder `b`, the dims of symbolic integers (`sizes`), constants of tensors (`held`), the caller's
+    converters, and the `faults`: what could not be converted."""
 
-    def __init__(self, b: Emitter, sizes: Callable[[Any], Dim], custom: Mapping[str, Converter] | None = None) -> None:
+    def __init__(
+        self,
+        b: Emitter,
+        sizes: Callable[[Any], Dim],
+        held: Callable[[torch.Tensor, str], Expr],
+        custom: Mapping[str, Converter] | None = None,
+    ) -> None:
         self.b = b
         self.sizes = sizes
+        self.held = held
         self.custom = custom
         self.faults: list[Fault] = []
+        self._depth = 0
 
-    def graph(self, graph: fx.Graph, inputs: Sequence[Any], attribute: Callable[[str], Any]) -> Any:
+    def graph(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Any:
         """The value of a graph's output. `inputs`: of its placeholders, in order."""
+        if self._depth >= MAX_NESTING:
+            raise UnsupportedError(f"branches and loops nest more than {MAX_NESTING} deep")
+        self._depth += 1
+        try:
+            return self._graph(module, inputs)
+        finally:
+            self._depth -= 1
+
+    def _graph(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Any:
         values: dict[fx.Node, Any] = {}
         given = iter(inputs)
-        for node in graph.nodes:
+        for node in module.graph.nodes:
             if node.op == "placeholder":
                 values[node] = next(given)
             elif node.op == "get_attr":
-                values[node] = attribute(node.target)
+                values[node] = self._attribute(module, str(node.target))
             elif node.op == "output":
                 return _looked_up(node.args[0], values)
             elif node.op == "call_function":
@@ -80,6 +99,13 @@ class Walk:
             else:
                 raise UnsupportedError(f"a node {node.op} {node.target} in a graph", span=_span(node))
         raise ImportModelError("a graph has no output")
+
+    def _attribute(self, module: fx.GraphModule, name: str) -> Any:
+        """What a graph holds by a name: a graph (the body of a branch or a loop), or a tensor."""
+        found: Any = module
+        for part in name.split("."):
+            found = getattr(found, part)
+        return self.held(found, name) if isinstance(found, torch.Tensor) else found
 
     def _node(self, node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
         args, kwargs = _looked_up(node.args, values), _looked_up(dict(node.kwargs), values)
@@ -107,6 +133,8 @@ class Walk:
             return args[0][args[1]]
         if isinstance(target, torch._ops.OpOverload):
             return self._call(target, args, kwargs)
+        if (rule := CONTROL.get(target)) is not None:
+            return rule(self, *args, **kwargs)
         traced = node.meta.get("val")
         if isinstance(traced, torch.SymFloat) and target in FLOATS:
             return float_of(self.b, target, args)
