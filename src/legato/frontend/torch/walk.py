@@ -30,6 +30,8 @@ from legato.ir.types import Dim, TensorType
 __all__ = ["Fault", "GraphFaults", "Unknown", "Walk"]
 
 MAX_NESTING = 100  # branches and loops inside each other
+_ABSENT = "no converter"
+_WAY_OUT = 'give a converter: custom={"namespace::operator": function}'
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -56,6 +58,10 @@ class Unknown:
 UNKNOWN = Unknown()
 
 
+class _Lost(UnsupportedError):
+    """The value of a body is unknown: the node that has the body is, too, and says nothing of its own."""
+
+
 class Walk:
     """One import: the builder `b`, the dims of symbolic integers (`sizes`), constants of tensors (`held`), the caller's
     converters, and the `faults`: what could not be converted."""
@@ -80,7 +86,10 @@ class Walk:
             raise UnsupportedError(f"branches and loops nest more than {MAX_NESTING} deep")
         self._depth += 1
         try:
-            return self._graph(module, inputs)
+            found = self._graph(module, inputs)
+            if self._depth > 1 and _has_unknown(found):
+                raise _Lost("unknown")
+            return found
         finally:
             self._depth -= 1
 
@@ -117,6 +126,8 @@ class Walk:
             try:
                 value = self._value(node, args, kwargs)
                 _check(value, node.meta.get("val"), node)
+            except _Lost:
+                return UNKNOWN
             except UnsupportedError as error:
                 reason = error.message if error.hint is None else f"{error.message} ({error.hint})"
                 self.faults.append(Fault(node.name, _name(node), reason, span))
@@ -142,18 +153,18 @@ class Walk:
             return function(*args)
         if isinstance(traced, torch.SymInt):  # an integer made of floats: as PyTorch has it in the end
             return number(self.sizes(traced))
-        raise UnsupportedError("no converter")
+        raise UnsupportedError(_ABSENT)
 
     def _call(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = find(target, self.custom)
         if function is None:
-            raise UnsupportedError("no converter", hint=f'custom={{"{target.namespace}::{target._opname}": …}}')
+            raise UnsupportedError(_ABSENT)
         return function(self.b, **arguments(function, target._schema, args, kwargs))
 
     def _note_absent(self, node: fx.Node) -> None:
         """An operator without a converter is listed even where its operands are unknown."""
         if isinstance(node.target, torch._ops.OpOverload) and find(node.target, self.custom) is None:
-            self.faults.append(Fault(node.name, _name(node), "no converter", _span(node)))
+            self.faults.append(Fault(node.name, _name(node), _ABSENT, _span(node)))
 
     def require_whole(self, name: str) -> None:
         """GraphFaults with all that cannot be converted, if there is anything."""
@@ -163,9 +174,9 @@ class Walk:
         for fault in self.faults:
             lines.setdefault((fault.operator, fault.reason), []).append(fault.span)
         details = [f"{op}: {reason} ({len(at)} times, first at {at[0]})" for (op, reason), at in lines.items()]
-        error = GraphFaults(
-            f"{name}: {len(self.faults)} nodes cannot be compiled", span=self.faults[0].span, details=details
-        )
+        hint = _WAY_OUT if any(f.reason == _ABSENT for f in self.faults) else None
+        message = f"{name}: {len(self.faults)} nodes cannot be compiled"
+        error = GraphFaults(message, span=self.faults[0].span, details=details, hint=hint)
         error.faults = {fault.node: fault for fault in self.faults}
         raise error
 
