@@ -14,7 +14,7 @@ export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-records onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-training bench-pipelines ablation models clean
+.PHONY: help venv demo test quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-records onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-training bench-pipelines bench-zoo ablation models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -105,6 +105,9 @@ sanitize: $(VENV)/.dev ## the C library under AddressSanitizer, UBSan and Thread
 
 bench: $(VENV)/.dev models ## every model against ONNX Runtime, OpenVINO and PyTorch; writes the README's table (an hour; BENCH="--only dqn,gru" for some)
 	$(BIN)/python -m tools.bench --json docs/benchmarks.json --markdown README.md $(BENCH)
+
+bench-zoo: $(VENV)/.dev .zoo/.made ## 147 architectures, exported, compiled, compared and timed beside ONNX Runtime and OpenVINO; writes docs/zoo.md (BENCH="--only timm.mixers" for some, "--rounds 0": no times)
+	$(BIN)/python -m tools.zoo --json docs/zoo.json --markdown docs/zoo.md $(BENCH)
 
 ablation: $(VENV)/.dev models ## what each pass, and the assignment of buffer layouts, is worth; writes docs/passes_ablation.md (half an hour; ABLATION="--only dqn,lstm" for some)
 	$(BIN)/python -m tools.bench.ablation --json docs/passes_ablation.json --markdown docs/passes_ablation.md \

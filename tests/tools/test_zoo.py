@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from legato.bench.statistics import Ratio
+from legato.bench.table import Row, Table
+from tools.zoo.report import Figures, line, markdown
+from tools.zoo.row import Found, failed
 from tools.zoo.table import TABLE, Architecture, Input
 
 FAMILIES = {  # what frontends and benchmarks promise, at least
@@ -72,6 +78,103 @@ def test_batch_norms_are_given_what_they_see(torch: Any) -> None:
     assert 0.5 < spread[1] < 1.2
     assert spread[2] == 0
     assert abs(norm(seen)).max() < 10
+
+
+# ------------------------------------------------------------------ the benchmark
+
+
+def test_small_architectures_agree_with_onnx_runtime(torch: Any, tmp_path: Path, capsys: Any) -> None:
+    from tools.zoo.__main__ import main
+
+    pytest.importorskip("onnxruntime")
+    path = tmp_path / "zoo.json"
+    only = r"\.(albert|mobilebert)$"
+    command = ["--only", only, "--rounds", "0", "--threads", "1", "--folder", str(tmp_path), "--json", str(path)]
+    assert main(command) == 0, capsys.readouterr().out
+    figures = Figures.from_json(json.loads(path.read_text()))
+    assert [row.name for row in figures.table.rows] == ["albert", "mobilebert"]
+    for row in figures.table.rows:
+        far = row.distances["onnxruntime"]
+        assert far is not None
+        assert far < 1e-3
+        assert not row.missing
+    assert "2 architectures: 2 are imported, compiled and agree." in capsys.readouterr().out
+
+
+def test_an_export_is_kept_until_its_row_changes(torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tools.zoo import export
+
+    made: list[str] = []
+
+    def write(row: Architecture, path: Path) -> None:
+        made.append(row.name)
+        path.write_text("")
+        if row.args == {"wrong": 1}:
+            raise RuntimeError("no such argument\nand more")
+
+    monkeypatch.setattr(export, "_export", write)
+    first = export.exported(TABLE["bert"], tmp_path)
+    assert export.exported(TABLE["bert"], tmp_path) == first
+    changed = replace(TABLE["bert"], args={})
+    assert export.exported(changed, tmp_path) != first
+    assert made == ["bert", "bert"]
+    assert len([*tmp_path.iterdir()]) == 1
+    with pytest.raises(export.ExportError, match=r"^RuntimeError: no such argument$"):
+        export.exported(replace(changed, args={"wrong": 1}), tmp_path)
+    assert not [*tmp_path.iterdir()]
+
+
+def row(name: str, median: float, **changed: Any) -> Row:
+    """A row in which Legato is `median` times as fast as ONNX Runtime, and faster than OpenVINO."""
+    ratios = {"onnxruntime": Ratio(median, median - 0.1, median + 0.1, 0.98, 10), "openvino": Ratio(9, 8, 10, 0.98, 10)}
+    seconds = {"legato": 1.0, "onnxruntime": median, "openvino": 9.0}
+    found = Row(name, "timm, mixers", True, seconds, ratios, {}, {"onnxruntime": 1e-6, "openvino": 1e-6}, (), 10, 10,
+                0.0, (), 2.0, None, None)  # fmt: skip
+    return replace(found, **changed)
+
+
+def figures(*found: Found) -> Figures:
+    made = Figures(Table("a machine", "x86-64-v4", 2, {}), {})
+    for one in found:
+        made = made.with_found(one)
+    return made
+
+
+def test_the_slower_ones_are_named_with_what_they_lose_most_by() -> None:
+    made = figures(
+        Found(row("resmlp_12_224", 0.5), "nn.conv2d @ /a: 40 % of the time", {"legato": "1"}),
+        Found(row("bert", 2.0), None, {"onnxruntime": "2"}),
+        failed("vit", "it is not exported: no"),
+        Found(row("alexnet", 8.0, differ=("onnxruntime",), distances={"onnxruntime": 0.5}), None, {}),
+    )
+    assert [r.name for r in made.table.rows] == ["alexnet", "resmlp_12_224", "bert", "vit"]
+    told = markdown(made).splitlines()
+    assert "4 architectures: 2 are imported, compiled and agree." in told
+    assert any("2.00× over 3; Legato is slower in 1." in line for line in told)
+    assert "- resmlp_12_224 0.50 (0.40–0.60): nn.conv2d @ /a: 40 % of the time" in told
+    assert "- vit: Legato does not run it: it is not exported: no" in told
+    assert "- alexnet: ONNX Runtime has other outputs: 5.0e-01 of a range" in told
+    assert "Milliseconds of one call on 2 threads of a machine; Legato 1, ONNX Runtime 2." in told
+    assert Figures.from_json(json.loads(json.dumps(made.to_json()))) == made
+
+
+def test_a_row_that_became_faster_has_no_kernel_left() -> None:
+    slow = Found(row("bert", 0.5), "nn.dense", {})
+    assert figures(slow).kernels == {"bert": "nn.dense"}
+    assert figures(slow, Found(row("bert", 1.5), None, {})).kernels == {}
+
+
+def test_lines_say_what_is_wrong() -> None:
+    assert line(row("bert", 2.0)).endswith(
+        "agrees  Legato 1000.0  ONNX Runtime 2000.0  OpenVINO 9000.0  2.00× ONNX Runtime"
+    )
+    assert "WRONG" in line(row("bert", 2.0, differ=("openvino",), distances={"openvino": None}))
+    assert "OpenVINO has other outputs: shapes or infinities" in line(
+        row("bert", 2.0, differ=("openvino",), distances={"openvino": None})
+    )
+
+
+# ------------------------------------------------------------------ packages
 
 
 def test_the_packages_are_the_pinned_ones() -> None:

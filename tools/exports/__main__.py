@@ -15,7 +15,6 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,43 +32,21 @@ def export(name: str, exporter: str, path: Path) -> None:
     """Writes one ONNX file."""
     import torch
 
+    from tools.zoo.build import Flat
+
     of = ARCHITECTURES[name]
     torch.manual_seed(0)
     module = of.make().eval()
     given = tuple(torch.from_numpy(a) for a in feeds(of, of.sizes[0]).values())
     axes = {n: {k: d for k, d in enumerate(shape) if isinstance(d, str)} for n, (_, shape) in of.inputs.items()}
     common: dict[str, Any] = {"input_names": list(of.inputs), "opset_version": OPSET, "verbose": False}
-    wrapped = _flat(module, tuple(of.inputs))
+    wrapped = Flat(module, tuple(of.inputs), by_name="x" not in of.inputs)
     if exporter == "torchscript":
         torch.onnx.export(wrapped, given, path, dynamo=False, dynamic_axes=axes, **common)
         return
     dynamic = torch.export.Dim.DYNAMIC
     shapes = (tuple(dict.fromkeys(a, dynamic) for a in axes.values()),)  # of *args
     torch.onnx.export(wrapped, given, path, dynamo=True, dynamic_shapes=shapes, external_data=False, **common)
-
-
-def _flat(module: Any, names: tuple[str, ...]) -> Any:
-    """The module, taking these inputs in order and giving the tensors among its results."""
-    import torch
-
-    class Flat(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.module = module
-
-        def forward(self, *args: Any) -> Any:
-            found = module(*args) if names == ("x",) else module(**dict(zip(names, args, strict=True)))
-            return tuple(_tensors(found))
-
-    return Flat()
-
-
-def _tensors(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict | tuple | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _tensors(part)
-    elif value is not None:
-        yield value
 
 
 def feeds(of: Architecture, sizes: Sizes) -> dict[str, np.ndarray[Any, Any]]:

@@ -32,17 +32,19 @@ class Architecture:
     sizes: Sequence[Sizes]
 
 
-def _vision(name: str, sizes: Sequence[Sizes] = IMAGES, side: int | None = None, **options: Any) -> Architecture:
+def _made(package: str, name: str, options: Mapping[str, Any]) -> Callable[[], Any]:
+    """What makes a module as the zoo does; PyTorch is imported on use."""
+
     def make() -> Any:
-        import torchvision  # type: ignore[import-not-found]
+        from tools.zoo.build import made
 
-        where: Any = torchvision.models
-        *folders, last = name.split(".")
-        for folder in folders:
-            where = getattr(where, folder)
-        return getattr(where, last)(weights=None, **options)
+        return made(package, name, options)
 
-    return Architecture(make, {"x": _image(side)}, sizes)
+    return make
+
+
+def _vision(name: str, sizes: Sequence[Sizes] = IMAGES, side: int | None = None, **options: Any) -> Architecture:
+    return Architecture(_made("torchvision", name, options), {"x": _image(side)}, sizes)
 
 
 def _image(side: int | None) -> tuple[str, tuple[int | str, ...]]:
@@ -50,37 +52,22 @@ def _image(side: int | None) -> tuple[str, tuple[int | str, ...]]:
 
 
 def _timm(name: str, sizes: Sequence[Sizes] = IMAGES, side: int | None = None, **options: Any) -> Architecture:
-    def make() -> Any:
-        import timm  # type: ignore[import-not-found]
-
-        return timm.create_model(name, pretrained=False, **options)
-
-    return Architecture(make, {"x": _image(side)}, sizes)
+    return Architecture(_made("timm", name, options), {"x": _image(side)}, sizes)
 
 
-def _text(model: str, config: str, *, mask: bool = True, **options: Any) -> Architecture:
+def _text(model: str, *, mask: bool = True, **options: Any) -> Architecture:
     inputs: dict[str, tuple[str, tuple[int | str, ...]]] = {"input_ids": ("int64", ("batch", "length"))}
     if mask:
         inputs["attention_mask"] = ("int64", ("batch", "length"))
     small = {
         name: value for name, value in SMALL.items() if name != "num_hidden_layers" or "block_sizes" not in options
     }
-    return Architecture(lambda: _of(model, config, {**small, **options}), inputs, TEXTS)
+    return Architecture(_made("transformers", model, {**small, **options}), inputs, TEXTS)
 
 
-def _of(model: str, config: str, options: Mapping[str, Any]) -> Any:
-    import transformers
-
-    made = getattr(transformers, config)(**options)
-    made.use_cache, made._attn_implementation = False, "eager"
-    return getattr(transformers, model)(made)
-
-
-def _other(
-    model: str, config: str, shape: tuple[int | str, ...], sizes: Sequence[Sizes], **options: Any
-) -> Architecture:
+def _other(model: str, shape: tuple[int | str, ...], sizes: Sequence[Sizes], **options: Any) -> Architecture:
     name = "input_values" if len(shape) == 2 else "pixel_values" if len(shape) == 4 else "input_features"
-    return Architecture(lambda: _of(model, config, options), {name: ("float32", shape)}, sizes)
+    return Architecture(_made("transformers", model, options), {name: ("float32", shape)}, sizes)
 
 
 PIXELS: Final = ("batch", 3, "height", "width")
@@ -102,8 +89,8 @@ ARCHITECTURES: Final[Mapping[str, Architecture]] = {
     "vit_b_32": _vision("vit_b_32", BATCHES, 224),
     "swin_t": _vision("swin_t"),
     "swin_v2_t": _vision("swin_v2_t"),
-    "deeplabv3": _vision("segmentation.deeplabv3_mobilenet_v3_large", weights_backbone=None),
-    "lraspp": _vision("segmentation.lraspp_mobilenet_v3_large", weights_backbone=None),
+    "deeplabv3": _vision("deeplabv3_mobilenet_v3_large", weights_backbone=None),
+    "lraspp": _vision("lraspp_mobilenet_v3_large", weights_backbone=None),
     # timm
     "convnextv2": _timm("convnextv2_atto"),
     "mobilenetv4": _timm("mobilenetv4_conv_small"),
@@ -128,43 +115,43 @@ ARCHITECTURES: Final[Mapping[str, Architecture]] = {
     "gmlp": _timm("gmlp_ti16_224", BATCHES, 224),
     "cait": _timm("cait_xxs24_224", BATCHES, 224),
     # transformers
-    "bert": _text("BertModel", "BertConfig"),
-    "roberta": _text("RobertaModel", "RobertaConfig", max_position_embeddings=80),
-    "distilbert": _text("DistilBertModel", "DistilBertConfig", dim=32, n_layers=2, n_heads=4, hidden_dim=64),
-    "albert": _text("AlbertModel", "AlbertConfig", embedding_size=16),
-    "electra": _text("ElectraModel", "ElectraConfig", embedding_size=16),
-    "deberta_v2": _text("DebertaV2Model", "DebertaV2Config", relative_attention=True, pos_att_type=["p2c", "c2p"]),
-    "mobilebert": _text("MobileBertModel", "MobileBertConfig", embedding_size=16, intra_bottleneck_size=16,
+    "bert": _text("BertModel"),
+    "roberta": _text("RobertaModel", max_position_embeddings=80),
+    "distilbert": _text("DistilBertModel", dim=32, n_layers=2, n_heads=4, hidden_dim=64),
+    "albert": _text("AlbertModel", embedding_size=16),
+    "electra": _text("ElectraModel", embedding_size=16),
+    "deberta_v2": _text("DebertaV2Model", relative_attention=True, pos_att_type=["p2c", "c2p"]),
+    "mobilebert": _text("MobileBertModel", embedding_size=16, intra_bottleneck_size=16,
                         true_hidden_size=16),
-    "mpnet": _text("MPNetModel", "MPNetConfig"),
-    "convbert": _text("ConvBertModel", "ConvBertConfig", embedding_size=16),
-    "squeezebert": _text("SqueezeBertModel", "SqueezeBertConfig", embedding_size=32),
-    "fnet": _text("FNetModel", "FNetConfig", mask=False),
-    "funnel": _text("FunnelBaseModel", "FunnelConfig", d_model=32, n_head=4, d_head=8, d_inner=64,
+    "mpnet": _text("MPNetModel"),
+    "convbert": _text("ConvBertModel", embedding_size=16),
+    "squeezebert": _text("SqueezeBertModel", embedding_size=32),
+    "fnet": _text("FNetModel", mask=False),
+    "funnel": _text("FunnelBaseModel", d_model=32, n_head=4, d_head=8, d_inner=64,
                     block_sizes=[1, 1, 1]),
-    "gpt2": _text("GPT2Model", "GPT2Config", n_embd=32, n_layer=2, n_head=4),
-    "gpt_neo": _text("GPTNeoModel", "GPTNeoConfig", num_layers=2, num_heads=4,
+    "gpt2": _text("GPT2Model", n_embd=32, n_layer=2, n_head=4),
+    "gpt_neo": _text("GPTNeoModel", num_layers=2, num_heads=4,
                      attention_types=[[["global", "local"], 1]], window_size=4),
-    "opt": _text("OPTModel", "OPTConfig", ffn_dim=64, word_embed_proj_dim=32),
-    "bloom": _text("BloomModel", "BloomConfig", n_layer=2, n_head=4),
-    "llama": _text("LlamaModel", "LlamaConfig", num_key_value_heads=2),
-    "mistral": _text("MistralModel", "MistralConfig", num_key_value_heads=2, sliding_window=4),
-    "qwen2": _text("Qwen2Model", "Qwen2Config", num_key_value_heads=2),
-    "gemma": _text("GemmaModel", "GemmaConfig", num_key_value_heads=2, head_dim=8),
-    "phi": _text("PhiModel", "PhiConfig"),
-    "t5_encoder": _text("T5EncoderModel", "T5Config", d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4),
-    "segformer": _other("SegformerModel", "SegformerConfig", PIXELS, IMAGES, hidden_sizes=[8, 16, 24, 32],
+    "opt": _text("OPTModel", ffn_dim=64, word_embed_proj_dim=32),
+    "bloom": _text("BloomModel", n_layer=2, n_head=4),
+    "llama": _text("LlamaModel", num_key_value_heads=2),
+    "mistral": _text("MistralModel", num_key_value_heads=2, sliding_window=4),
+    "qwen2": _text("Qwen2Model", num_key_value_heads=2),
+    "gemma": _text("GemmaModel", num_key_value_heads=2, head_dim=8),
+    "phi": _text("PhiModel"),
+    "t5_encoder": _text("T5EncoderModel", d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4),
+    "segformer": _other("SegformerModel", PIXELS, IMAGES, hidden_sizes=[8, 16, 24, 32],
                         depths=[1, 1, 1, 1], num_attention_heads=[1, 1, 2, 4]),
-    "swin": _other("SwinModel", "SwinConfig", PIXELS, IMAGES, image_size=64, embed_dim=16, depths=[1, 2],
+    "swin": _other("SwinModel", PIXELS, IMAGES, image_size=64, embed_dim=16, depths=[1, 2],
                    num_heads=[2, 4], window_size=4),
-    "dinov2": _other("Dinov2Model", "Dinov2Config", PIXELS, ({"batch": 1, "height": 56, "width": 56},
+    "dinov2": _other("Dinov2Model", PIXELS, ({"batch": 1, "height": 56, "width": 56},
                      {"batch": 2, "height": 84, "width": 56}, {"batch": 1, "height": 56, "width": 140}),
                      image_size=56, hidden_size=32, num_hidden_layers=2, num_attention_heads=4),
-    "wav2vec2": _other("Wav2Vec2Model", "Wav2Vec2Config", ("batch", "length"), SOUNDS, hidden_size=32,
+    "wav2vec2": _other("Wav2Vec2Model", ("batch", "length"), SOUNDS, hidden_size=32,
                        num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, conv_dim=[16, 16, 16],
                        conv_stride=[5, 2, 2], conv_kernel=[10, 3, 3], num_conv_pos_embeddings=16,
                        num_conv_pos_embedding_groups=4),
-    "hubert": _other("HubertModel", "HubertConfig", ("batch", "length"), SOUNDS, hidden_size=32,
+    "hubert": _other("HubertModel", ("batch", "length"), SOUNDS, hidden_size=32,
                      num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, conv_dim=[16, 16, 16],
                      conv_stride=[5, 2, 2], conv_kernel=[10, 3, 3], num_conv_pos_embeddings=16,
                      num_conv_pos_embedding_groups=4),

@@ -29,6 +29,7 @@ from tools.models import MODELS, nets
 from tools.models.images import photos
 from tools.models.record import Feeds
 from tools.models.sources import download
+from tools.zoo.packages import declare_operators
 
 TORCHVISION = "torchvision==0.28.0"  # the one for torch 2.13.0
 LARGE = 1024  # bytes from which on a tensor goes into the file of weights
@@ -83,14 +84,9 @@ def torchvision_models(folder: Path) -> Any:
     """
     found = next(folder.glob("torchvision-*.whl"), None)
     sys.path.insert(0, str(found or download(TORCHVISION, folder)))
-    library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
-    for operator in ("nms", "qnms"):
-        schema = f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-        library.define(schema)  # type: ignore[no-untyped-call]
+    declare_operators()
     from torchvision import models  # type: ignore[import-not-found]
 
-    # The declarations live as long as the library object.
-    models.legato_library = library
     return models
 
 

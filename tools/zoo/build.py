@@ -7,17 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any, Final
 
-import numpy as np
 import torch
 from torch import nn
 
 from tools.zoo.packages import ready
-from tools.zoo.table import Architecture, Input
+from tools.zoo.table import SEED, Architecture, feeds
 
-__all__ = ["Flat", "built", "feeds", "made", "tensors"]
+__all__ = ["Flat", "built", "made", "tensors"]
 
-Array = np.ndarray[Any, Any]
-SEED: Final = 0
 SMALL: Final = 1e-3  # scales that start below are set to numbers about 1
 
 
@@ -108,20 +105,6 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from tensors(part)
     elif isinstance(value, torch.Tensor):
         yield value
-
-
-def feeds(inputs: Mapping[str, Input]) -> dict[str, Array]:
-    """Seeded values: ids below 100, masks of ones, normally distributed numbers."""
-    rng = np.random.default_rng(SEED)
-    found: dict[str, Array] = {}
-    for name, of in inputs.items():
-        if name == "attention_mask":
-            found[name] = np.ones(of.shape, of.dtype)
-        elif of.dtype == "int64":
-            found[name] = rng.integers(2, 100, of.shape)
-        else:
-            found[name] = rng.standard_normal(of.shape).astype(of.dtype)
-    return found
 
 
 @torch.no_grad()

@@ -17,8 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["TABLE", "Architecture", "Input"]
+import numpy as np
 
+__all__ = ["SEED", "TABLE", "Architecture", "Array", "Input", "feeds"]
+
+Array = np.ndarray[Any, Any]
+SEED: Final = 0  # of weights and inputs
 FILE: Final = Path(__file__).with_name("table.toml")
 EXPORTERS: Final = ("torchscript", "dynamo")
 PACKAGES: Final = ("torchvision", "timm", "transformers")
@@ -80,3 +84,17 @@ def _read() -> dict[str, Architecture]:
 
 
 TABLE: Final[Mapping[str, Architecture]] = _read()
+
+
+def feeds(inputs: Mapping[str, Input]) -> dict[str, Array]:
+    """Seeded values: ids below 100, masks of ones, normally distributed numbers."""
+    rng = np.random.default_rng(SEED)
+    found: dict[str, Array] = {}
+    for name, of in inputs.items():
+        if name == "attention_mask":
+            found[name] = np.ones(of.shape, of.dtype)
+        elif of.dtype == "int64":
+            found[name] = rng.integers(2, 100, of.shape)
+        else:
+            found[name] = rng.standard_normal(of.shape).astype(of.dtype)
+    return found
