@@ -23,7 +23,7 @@ from legato.ir.types import Dim, FuncType, TensorType, TupleType
 if TYPE_CHECKING:
     from legato.frontend.torch.walk import Walk
 
-__all__ = ["CONTROL"]
+__all__ = ["CONTROL", "fields", "loop"]
 
 Values = Sequence[Any]
 _Round = Callable[[Expr, Values], tuple[Values, Values]]  # from its number and the state: the next state, and its rows
@@ -36,7 +36,7 @@ def _cond(walk: Walk, pred: Any, true_graph: Any, false_graph: Any, operands: Va
     held = _held(b, operands)
     both = [lambda g=g: b.tuple_(_tensors(walk.graph(g, held))) for g in (true_graph, false_graph)]
     branch = b.if_(b.truth(pred), *both)
-    return _fields(b, branch)
+    return fields(b, branch)
 
 
 def _while(walk: Walk, cond_graph: Any, body_graph: Any, carried: Values, more: Values = ()) -> Any:
@@ -50,7 +50,7 @@ def _while(walk: Walk, cond_graph: Any, body_graph: Any, carried: Values, more: 
     def step(i: Expr, state: Values) -> tuple[Values, Values]:
         return walk.graph(body_graph, [*state, *held]), ()
 
-    return _loop(b, go, step, start, None)
+    return loop(b, go, step, start, None)
 
 
 def _scan(walk: Walk, graph: Any, init: Values, xs: Values, more: Values = ()) -> Any:
@@ -104,10 +104,10 @@ def _over_rows(b: Emitter, step: _Round, start: Values, rows: Values) -> tuple[E
     def go(i: Expr, state: Values) -> Expr:
         return b.less(i, b.extent(size, int64))
 
-    return _loop(b, go, step, start, size)
+    return loop(b, go, step, start, size)
 
 
-def _loop(
+def loop(
     b: Emitter, go: Callable[[Expr, Values], Expr], step: _Round, start: Values, size: Dim | None
 ) -> tuple[Expr, ...]:
     """The last state of a loop, and for what each round gives a tensor of `size` rows."""
@@ -123,15 +123,15 @@ def _loop(
     params = [i, *state, *held]
     results = [*state, *held]
     ty = FuncType(tuple(b.type_of(p) for p in params), TupleType(tuple(b.type_of(r) for r in results)))
-    loop = Var("loop", ty=ty)
+    again_of = Var("loop", ty=ty)
     at = b.reshape(i, newshape=(1, 1))
     rows = [b.scatter_nd(ys, at, b.expand_dims(p, axis=0)) for ys, p in zip(held, parts, strict=True)]
-    again = b.apply(loop, [b.add(i, b.constant(1, int64)), *after, *rows])
+    again = b.apply(again_of, [b.add(i, b.constant(1, int64)), *after, *rows])
     body = b.if_(lets(bound_test, test), lets(bound, again), b.tuple_(results))
     made = b.closed(params, body, ty, ())
     first = [b.zeros_of(b.dims_of(ys), b.dtype(ys)) for ys in held]
-    whole = lets([(loop, made)], b.apply(loop, [b.constant(0, int64), *start, *first]))
-    return _fields(b, b.let("looped", whole))
+    whole = lets([(again_of, made)], b.apply(again_of, [b.constant(0, int64), *start, *first]))
+    return fields(b, b.let("looped", whole))
 
 
 def _size(size: Dim | None) -> Dim:
@@ -153,7 +153,7 @@ def _tensors(values: Any) -> list[Expr]:
     return found
 
 
-def _fields(b: Emitter, value: Expr) -> tuple[Expr, ...]:
+def fields(b: Emitter, value: Expr) -> tuple[Expr, ...]:
     assert isinstance(value.ty, TupleType)
     return tuple(b.get(value, n) for n in range(len(value.ty.fields)))
 
