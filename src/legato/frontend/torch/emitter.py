@@ -157,6 +157,7 @@ class Emitter(Common):
     def is_zero(d: Dim) -> bool:
         """True for the literal 0."""
         return isinstance(d, Const) and d.value == 0
+
     def traced_input(self, place: int) -> Any:
         """What PyTorch's trace has as an argument of the node; None where it says nothing."""
         argument = None if self.node is None or place >= len(self.node.args) else self.node.args[place]

@@ -110,7 +110,7 @@ def _body(
 ) -> tuple[list[Any], list[Expr]]:
     """The results of a body, and what it leaves in `boxes`, which are then as before."""
     before = [x.get() for x in boxes]
-    results, log = _entered(walk, block, values, env, restore=False)
+    results, _ = _entered(walk, block, values, env, restore=False)
     changed = [x.get() for x in boxes]
     for box, value in zip(boxes, before, strict=True):
         box.set(value)

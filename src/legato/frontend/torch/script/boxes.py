@@ -1,4 +1,4 @@
-"""Tensors that programs change in place: a box holds the tensor that a variable means now; a view is a box over another.
+"""Tensors that programs change in place: a box holds the tensor that a variable means now, a view is one over another.
 
 An operator that writes gives its first operand's box another value. A view reads its value anew when its base has
 changed, and a write to it writes the base: `select` by `select_scatter`, and so on.
@@ -11,14 +11,7 @@ from collections.abc import Callable
 from legato.base.errors import UnsupportedError
 from legato.ir.expr import Expr
 
-__all__ = ["Box", "View", "Writes"]
-
-
-class Writes:
-    """The boxes that were written since a body began, in order."""
-
-    def __init__(self) -> None:
-        self.boxes: dict[int, Box] = {}
+__all__ = ["Box", "View"]
 
 
 class Box:

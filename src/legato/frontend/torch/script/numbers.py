@@ -75,7 +75,7 @@ _TESTS: Final = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 
 
 def _of_lists(b: Emitter, name: str, args: tuple[Any, ...]) -> Any:
-    """Whether lists are equal, some of whose items are no plain numbers; or a plain operator, which does not read them."""
+    """Whether lists are equal of which some items are no plain numbers, or an operator that does not read items."""
     if name not in ("eq", "ne"):
         if name in BUILTINS and name not in ("__contains__", "index", "count", "min", "max", "sum"):
             return BUILTINS[name](*args)

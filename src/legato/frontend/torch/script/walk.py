@@ -137,42 +137,10 @@ class ScriptWalk:
     # ------------------------------------------------------------------ nodes
 
     def _primitive(self, node: Any, kind: str, args: tuple[Any, ...]) -> Any:
-        match kind:
-            case "Constant":
-                return self.constant(next(iter(node.outputs())).toIValue(), "a constant")
-            case "GetAttr":
-                return self.constant(getattr(args[0], node.s("name")), node.s("name"))
-            case "ListConstruct":
-                return self.items(args)
-            case "TupleConstruct" | "TupleUnpack" | "ListUnpack":
-                return args if kind == "TupleConstruct" else tuple(args[0])
-            case "DictConstruct":
-                made = Table(zip(args[::2], args[1::2], strict=True))
-                made.depth = self.depth
-                return made
-            case "TupleIndex":
-                return args[0][args[1]]
-            case "TupleSlice":
-                return args[0][node.i("beg") : node.i("end")]
-            case "NumToTensor":
-                return self.box(scalar_tensor(self.b, args[0]))
-            case "dtype":
-                return self.b.dtype(args[0].get())
-            case "device":
-                return "cpu"
-            case "is_cuda" | "is_quantized" | "is_sparse" | "requires_grad":
-                return False
-            case "layout" | "Uninitialized":
-                return None
-            case "unchecked_cast" | "unchecked_unwrap_optional" | "annotate":
-                return args[0]
-            case "RaiseException":
-                raise ImportModelError(f"the model raises: {args[0]}", span=_span(node))
-            case "Print":
-                return None
-            case "min" | "max":
-                return BUILTINS[kind](*args) if is_plain(args) else computed(self.b, kind, args)
-        raise UnsupportedError("no converter")
+        rule = _PRIMITIVES.get(kind)
+        if rule is None:
+            raise UnsupportedError("no converter")
+        return rule(self, node, *args)
 
     def _operator(self, node: Any, kind: str, args: tuple[Any, ...]) -> Any:
         name = kind.partition("::")[2]
@@ -234,8 +202,10 @@ class ScriptWalk:
         if isinstance(value, Expr):
             return self.box(value)
         if isinstance(value, tuple):
-            made = [self._part(v, n, overload, args, given) if shares else self._wrapped(v, overload, args, given, False)
-                    for n, v in enumerate(value)]  # fmt: skip
+            made = [
+                self._part(v, n, overload, args, given) if shares else self._wrapped(v, overload, args, given, False)
+                for n, v in enumerate(value)
+            ]
             is_list = len(overload._schema.returns) == 1
             return self.items(made) if is_list else tuple(made)
         return value
@@ -295,6 +265,66 @@ def _is_structural(name: str, args: tuple[Any, ...]) -> bool:
 
 def _has_box(value: Any) -> bool:
     return False if not isinstance(value, list | tuple) else any(isinstance(v, Box) or _has_box(v) for v in value)
+
+
+def _constant(walk: ScriptWalk, node: Any) -> Any:
+    return walk.constant(next(iter(node.outputs())).toIValue(), "a constant")
+
+
+def _attribute(walk: ScriptWalk, node: Any, owner: Any) -> Any:
+    return walk.constant(getattr(owner, node.s("name")), node.s("name"))
+
+
+def _dict(walk: ScriptWalk, node: Any, *args: Any) -> Table:
+    made = Table(zip(args[::2], args[1::2], strict=True))
+    made.depth = walk.depth
+    return made
+
+
+def _raise(walk: ScriptWalk, node: Any, message: Any, *_: Any) -> Any:
+    raise ImportModelError(f"the model raises: {message}", span=_span(node))
+
+
+def _extreme(name: str) -> Callable[..., Any]:
+    def rule(walk: ScriptWalk, node: Any, *args: Any) -> Any:
+        return BUILTINS[name](*args) if is_plain(args) else computed(walk.b, name, args)
+
+    return rule
+
+
+def _first(walk: ScriptWalk, node: Any, value: Any, *_: Any) -> Any:
+    return value
+
+
+def _no(walk: ScriptWalk, node: Any, *_: Any) -> bool:
+    return False
+
+
+def _nothing(walk: ScriptWalk, node: Any, *_: Any) -> None:
+    return None
+
+
+_PRIMITIVES: Final[Mapping[str, Callable[..., Any]]] = {
+    "Constant": _constant,
+    "GetAttr": _attribute,
+    "ListConstruct": lambda walk, node, *args: walk.items(args),
+    "TupleConstruct": lambda walk, node, *args: args,
+    "TupleUnpack": lambda walk, node, xs: tuple(xs),
+    "ListUnpack": lambda walk, node, xs: tuple(xs),
+    "DictConstruct": _dict,
+    "TupleIndex": lambda walk, node, xs, n: xs[n],
+    "TupleSlice": lambda walk, node, xs: xs[node.i("beg") : node.i("end")],
+    "NumToTensor": lambda walk, node, x: walk.box(scalar_tensor(walk.b, x)),
+    "dtype": lambda walk, node, x: walk.b.dtype(x.get()),
+    "device": lambda walk, node, x: "cpu",
+    **dict.fromkeys(("is_cuda", "is_quantized", "is_sparse", "requires_grad"), _no),
+    **dict.fromkeys(("layout", "Uninitialized", "Print"), _nothing),
+    **dict.fromkeys(("unchecked_cast", "unchecked_unwrap_optional", "annotate"), _first),
+    "RaiseException": _raise,
+    "min": _extreme("min"),
+    "max": _extreme("max"),
+}
+"""What the operators of `prim` give."""
 
 
 def _size(walk: ScriptWalk, x: Box, dim: int | None = None) -> Any:
