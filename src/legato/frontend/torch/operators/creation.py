@@ -11,7 +11,7 @@ from legato.arith.expr import Expr as DimExpr
 from legato.base.dtype import DType, bool_, float32, float64, int64
 from legato.base.errors import UnsupportedError
 from legato.frontend.torch.dtypes import from_torch
-from legato.frontend.torch.emitter import Emitter, Number, Size
+from legato.frontend.torch.emitter import Emitter, Float, Number, Size
 from legato.frontend.torch.signature import aten
 from legato.ir.expr import Expr
 
@@ -119,8 +119,10 @@ def scalar_tensor(b: Emitter, s: Number, *, dtype: DType | None = None) -> Expr:
 def arange(b: Emitter, start: Number, end: Number, step: Number = 1, *, dtype: DType | None = None) -> Expr:
     """start, start + step, … below `end`: computed in float64, or in integers, and rounded once."""
     kind = _dtype(b, dtype, start, end, step)
-    if isinstance(step, DimExpr):
-        raise UnsupportedError(f"a symbolic step {step}", hint="make it static")
+    if isinstance(step, DimExpr | Float) or isinstance(start, Float) or isinstance(end, Float):
+        raise UnsupportedError(
+            "a symbolic step, or a float that depends on sizes", hint="count in integers and multiply"
+        )
     if isinstance(start, DimExpr) or isinstance(end, DimExpr):
         if any(isinstance(v, float) for v in (start, end, step)):
             raise UnsupportedError("a range of floats with a symbolic end", hint="count in integers and multiply")
