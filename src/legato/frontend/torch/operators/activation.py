@@ -37,6 +37,16 @@ def leaky_relu(b: Emitter, self: Expr, negative_slope: Number = 0.01) -> Expr:
     return b.nn.leaky_relu(self, alpha=number_of(negative_slope))
 
 
+@aten("rrelu_with_noise")
+def rrelu_with_noise(
+    b: Emitter, self: Expr, noise: Expr, lower: Number = 1 / 8, upper: Number = 1 / 3, training: bool = False
+) -> Expr:
+    """When nothing is trained, the mean slope."""
+    if training:
+        raise UnsupportedError("random slopes", hint="module.eval()")
+    return leaky_relu(b, self, (number_of(lower) + number_of(upper)) / 2)
+
+
 @aten("elu")
 def elu(b: Emitter, self: Expr, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Expr:
     """scale·x above 0, and below scale·alpha·(e^(input_scale·x) − 1)."""

@@ -192,3 +192,8 @@ def nextafter(b: Emitter, self: Expr, other: Expr) -> Expr:
         return b.where(is_nan, b.add(x, y), b.where(b.equal(x, y), y, moved))
 
     return combined(b, stepped, self, other)
+
+
+@aten("ldexp.Tensor")
+def ldexp(b: Emitter, self: Expr, other: Expr) -> Expr:
+    return mul(b, self, pow_(b, 2.0, other))

@@ -117,3 +117,14 @@ def _norm(b: Emitter, x: Expr, power: float, axes: tuple[int, ...], keepdim: boo
 def dist(b: Emitter, self: Expr, other: Expr, p: Number = 2) -> Expr:
     x, y = b.promoted(self, other)
     return vector_norm(b, b.subtract(x, y), p)
+
+
+@aten("logsumexp")
+def logsumexp(b: Emitter, self: Expr, dim: Axes, keepdim: bool = False) -> Expr:
+    """log Σ eˣ = m + log Σ e^(x − m), with the maximum m where it is finite."""
+    axes, x = b.axes_of(dim, b.rank(self)), wide_float(b, self)
+    peak = b.max(x, axis=axes, keepdims=True)
+    m = b.where(b.isfinite(peak), peak, b.like(0, x))
+    total = b.log(b.sum(b.exp(b.subtract(x, m)), axis=axes, keepdims=keepdim))
+    found = b.add(total, m if keepdim or not axes else b.squeeze(m, axis=axes))
+    return b.to(found, b.dtype(self)) if b.dtype(self).is_float else found
