@@ -21,7 +21,7 @@ from legato.infer.site import Site
 from legato.ir.expr import Constant, Expr, Function, Var
 from legato.ir.let import Binding
 from legato.ir.types import Dim, FuncType, ShapeType, TensorType, tensor_type
-from legato.ops._computed import extent_scalar
+from legato.ops._computed import as_dims, extent_scalar, signed
 from legato.ops._rules import sides_of_least
 from legato.ops._tensors import accumulator
 
@@ -165,6 +165,17 @@ class Emitter(Builder):
     def broadcast(self, x: Expr, shape: Sequence[Dim]) -> Expr:
         """`x` broadcast to `shape`; itself where it has that shape."""
         return x if self.dims_of(x) == tuple(shape) else self.broadcast_to(x, shape=tuple(shape))
+
+    def computed_dim(self, x: Expr, name: str, below_0: bool = False) -> Dim:
+        """The element of an integer tensor of rank 0 as a dim: one of the body from here on where only the data decides
+        it, which must not be below 0 unless that is allowed for."""
+        known = self.value_of(x)
+        if known is not None:
+            return known[0]
+        if not below_0:
+            return as_dims(self, x, name)[0]
+        above, below = (as_dims(self, part, name)[0] for part in signed(self, x))
+        return above - below
 
     def extent(self, d: Dim, dtype: DType) -> Expr:
         """A dim as a rank-0 tensor."""

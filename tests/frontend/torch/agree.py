@@ -48,6 +48,9 @@ class Imported:
         outputs = iter(found if isinstance(found, tuple) else (found,))
         made: list[Any] = []
         for kind, value in self.face.results:
+            if kind == "input":
+                made.append(tensors[value])
+                continue
             array = None if kind == "constant" else np.asarray(next(outputs))
             made.append(value if array is None else as_tensor(array) if kind == "tensor" else int(array))
         return made

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import torch
+from torch import fx
 
 from legato.arith.expr import Binary, Const, Op, const
 from legato.arith.expr import Expr as DimExpr
@@ -33,10 +35,21 @@ Value = Expr | Number  # an operand: a tensor or a scalar
 
 _BOOL, _INT, _FLOAT = range(3)
 _COMPARISONS = {Op.LT: "less", Op.LE: "less_equal", Op.EQ: "equal", Op.NE: "not_equal"}
+_JUNCTIONS = {Op.AND: "logical_and", Op.OR: "logical_or", Op.EQ: "equal"}
 
 
 class Emitter(Common):
-    """A builder for converters. Negative axes count from the end; a scalar has one axis."""
+    """A builder for converters. Negative axes count from the end; a scalar has one axis.
+
+    `node` is what is being converted, for what only PyTorch's trace of it says.
+    """
+
+    node: fx.Node | None = None
+
+    @property
+    def traced(self) -> Any:
+        """What PyTorch's trace has as the result: fake tensors, SymInts; None where it says nothing."""
+        return None if self.node is None else self.node.meta.get("val")
 
     # ------------------------------------------------------------------ dtypes
 
@@ -134,10 +147,15 @@ class Emitter(Common):
     def truth(self, x: Value) -> Expr:
         """A condition (a tensor of one element, or a comparison of sizes) as a tensor of rank 0."""
         if isinstance(x, Binary):
-            compare = _COMPARISONS.get(x.op)
-            if compare is None:
+            if x.a.dtype.is_bool:  # of conditions
+                name, parts = _JUNCTIONS.get(x.op), [self.truth(c) for c in (x.a, x.b)]
+            else:
+                name, parts = _COMPARISONS.get(x.op), [self.extent(d, int64) for d in (x.a, x.b)]
+            if name is None:
                 raise UnsupportedError(f"the condition {x}")
-            return self.op(compare)(self.extent(x.a, int64), self.extent(x.b, int64))
+            return self.op(name)(*parts)
+        if isinstance(x, Const):
+            return self.number(bool(x.value), bool_)
         x = self.operand(x, bool_)
         return self.reshape(x, newshape=()) if self.rank(x) else x
 
@@ -145,6 +163,35 @@ class Emitter(Common):
     def is_zero(d: Dim) -> bool:
         """True for the literal 0."""
         return isinstance(d, Const) and d.value == 0
+
+    def traced_input(self, place: int) -> Any:
+        """What PyTorch's trace has as an argument of the node; None where it says nothing."""
+        argument = None if self.node is None or place >= len(self.node.args) else self.node.args[place]
+        return argument.meta.get("val") if isinstance(argument, fx.Node) else None
+
+    def in_shape(self, x: Expr, shape: Sequence[Dim]) -> Expr:
+        """The elements of `x` in row-major order in another shape; `x` itself where it has that shape."""
+        return x if self.dims_of(x) == tuple(shape) else self.reshape(x, newshape=tuple(shape), allowzero=True)
+
+    def vector(self, x: Expr) -> Expr:
+        """`x`, a scalar as a vector of one element."""
+        return x if self.rank(x) else self.in_shape(x, (const(1),))
+
+    def flat(self, x: Expr) -> Expr:
+        """The elements of `x` in row-major order as a vector."""
+        return self.in_shape(x, (self.product(self.dims_of(x)),))
+
+    def permuted(self, x: Expr, axes: Sequence[int]) -> Expr:
+        """`x` with its axes in another order; itself where that is the same."""
+        return x if tuple(axes) == tuple(range(self.rank(x))) else self.transpose(x, axes=tuple(axes))
+
+    def index(self, value: int) -> Constant:
+        """A rank-0 constant of int64."""
+        return self.constant(value, int64)
+
+    def steps(self, start: Size, stop: Size, step: int = 1) -> Expr:
+        """start, start + step, … up to but without `stop`, as int64."""
+        return self.arange(start=start, stop=stop, step=step, dtype=int64)
 
     def zeros_of(self, shape: Sequence[Dim], dtype: DType, value: float | bool = 0) -> Expr:
         """A tensor of one number."""

@@ -21,14 +21,18 @@ from legato.arith.expr import (
     floormod,
     ge,
     gt,
+    land,
     le,
+    lnot,
+    lor,
     lt,
     max_,
     min_,
     mul,
     ne,
     sub,
-)  # fmt: skip
+)
+from legato.base.dtype import bool_
 from legato.base.errors import UnsupportedError
 from legato.ir.types import Dim
 
@@ -54,6 +58,14 @@ def _tested(function: Callable[[Dim, Dim], Dim]) -> Callable[..., bool | Dim]:
         return bool(found.value) if isinstance(found, Const) else found
 
     return test
+
+
+def _joined(function: Callable[..., Dim]) -> Callable[..., bool | Dim]:
+    def joined(*conditions: bool | Dim) -> bool | Dim:
+        found = function(*(c if isinstance(c, Expr) else const(c, bool_) for c in conditions))
+        return bool(found.value) if isinstance(found, Const) else found
+
+    return joined
 
 
 class Symbols:
@@ -117,6 +129,7 @@ FUNCTIONS: Final[Mapping[Any, Callable[..., Any]]] = {
     operator.floordiv: _with(floordiv), operator.mod: _with(floormod), operator.pow: _with(_power),
     operator.lt: _tested(lt), operator.le: _tested(le), operator.gt: _tested(gt), operator.ge: _tested(ge),
     operator.eq: _tested(eq), operator.ne: _tested(ne),
+    operator.and_: _joined(land), operator.or_: _joined(lor), torch.sym_not: _joined(lnot),
     operator.neg: lambda a: number(const(0) - _dim(a)),
     torch.sym_max: _with(max_), torch.sym_min: _with(min_), torch.sym_int: lambda a: a,
     math.floor: lambda a: a, math.ceil: lambda a: a, math.trunc: lambda a: a,

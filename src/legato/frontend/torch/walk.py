@@ -122,6 +122,7 @@ class Walk:
             self._note_absent(node)
             return UNKNOWN
         span = _span(node)
+        self.b.node = node
         with self.b.at(span):
             try:
                 value = self._value(node, args, kwargs)
