@@ -35,6 +35,7 @@ Value = Expr | Number  # an operand: a tensor or a scalar
 
 _BOOL, _INT, _FLOAT = range(3)
 _COMPARISONS = {Op.LT: "less", Op.LE: "less_equal", Op.EQ: "equal", Op.NE: "not_equal"}
+_JUNCTIONS = {Op.AND: "logical_and", Op.OR: "logical_or", Op.EQ: "equal"}
 
 
 class Emitter(Common):
@@ -146,10 +147,15 @@ class Emitter(Common):
     def truth(self, x: Value) -> Expr:
         """A condition (a tensor of one element, or a comparison of sizes) as a tensor of rank 0."""
         if isinstance(x, Binary):
-            compare = _COMPARISONS.get(x.op)
-            if compare is None:
+            if x.a.dtype.is_bool:  # of conditions
+                name, parts = _JUNCTIONS.get(x.op), [self.truth(c) for c in (x.a, x.b)]
+            else:
+                name, parts = _COMPARISONS.get(x.op), [self.extent(d, int64) for d in (x.a, x.b)]
+            if name is None:
                 raise UnsupportedError(f"the condition {x}")
-            return self.op(compare)(self.extent(x.a, int64), self.extent(x.b, int64))
+            return self.op(name)(*parts)
+        if isinstance(x, Const):
+            return self.number(bool(x.value), bool_)
         x = self.operand(x, bool_)
         return self.reshape(x, newshape=()) if self.rank(x) else x
 

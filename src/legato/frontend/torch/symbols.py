@@ -32,7 +32,6 @@ from legato.arith.expr import (
     ne,
     sub,
 )
-from legato.arith.simplify import simplify
 from legato.base.dtype import bool_
 from legato.base.errors import UnsupportedError
 from legato.ir.types import Dim
@@ -49,26 +48,24 @@ def _dim(value: int | Dim) -> Dim:
     return value if isinstance(value, Expr) else const(value)
 
 
-def _truth(value: bool | Expr) -> Expr:
-    return value if isinstance(value, Expr) else const(bool(value), bool_)
-
-
-def _known(d: Expr) -> bool | Expr:
-    """A condition on dims, as Python's truth value where it is decided."""
-    found = simplify(d)
-    return bool(found.value) if isinstance(found, Const) else found
-
-
-def _compared(function: Callable[[Expr, Expr], Expr]) -> Callable[..., bool | Expr]:
-    return lambda a, b: _known(function(_dim(a), _dim(b)))
-
-
-def _joined(function: Callable[[Expr, Expr], Expr]) -> Callable[..., bool | Expr]:
-    return lambda a, b: _known(function(_truth(a), _truth(b)))
-
-
 def _with(function: Callable[[Dim, Dim], Dim]) -> Callable[..., int | Dim]:
     return lambda a, b: number(function(_dim(a), _dim(b)))
+
+
+def _tested(function: Callable[[Dim, Dim], Dim]) -> Callable[..., bool | Dim]:
+    def test(a: int | Dim, b: int | Dim) -> bool | Dim:
+        found = function(_dim(a), _dim(b))
+        return bool(found.value) if isinstance(found, Const) else found
+
+    return test
+
+
+def _joined(function: Callable[..., Dim]) -> Callable[..., bool | Dim]:
+    def joined(*conditions: bool | Dim) -> bool | Dim:
+        found = function(*(c if isinstance(c, Expr) else const(c, bool_) for c in conditions))
+        return bool(found.value) if isinstance(found, Const) else found
+
+    return joined
 
 
 class Symbols:
@@ -130,10 +127,10 @@ _SYMPY: Final[Mapping[str, Callable[[Dim, Dim], Dim]]] = {
 FUNCTIONS: Final[Mapping[Any, Callable[..., Any]]] = {
     operator.add: _with(add), operator.sub: _with(sub), operator.mul: _with(mul),
     operator.floordiv: _with(floordiv), operator.mod: _with(floormod), operator.pow: _with(_power),
+    operator.lt: _tested(lt), operator.le: _tested(le), operator.gt: _tested(gt), operator.ge: _tested(ge),
+    operator.eq: _tested(eq), operator.ne: _tested(ne),
+    operator.and_: _joined(land), operator.or_: _joined(lor), torch.sym_not: _joined(lnot),
     operator.neg: lambda a: number(const(0) - _dim(a)),
     torch.sym_max: _with(max_), torch.sym_min: _with(min_), torch.sym_int: lambda a: a,
-    operator.eq: _compared(eq), operator.ne: _compared(ne), operator.lt: _compared(lt), operator.le: _compared(le),
-    operator.gt: _compared(gt), operator.ge: _compared(ge), operator.and_: _joined(land), operator.or_: _joined(lor),
-    torch.sym_not: lambda a: _known(lnot(_truth(a))),
     math.floor: lambda a: a, math.ceil: lambda a: a, math.trunc: lambda a: a,
 }  # fmt: skip

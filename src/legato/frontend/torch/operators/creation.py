@@ -119,10 +119,10 @@ def scalar_tensor(b: Emitter, s: Number, *, dtype: DType | None = None) -> Expr:
 def arange(b: Emitter, start: Number, end: Number, step: Number = 1, *, dtype: DType | None = None) -> Expr:
     """start, start + step, … below `end`: computed in float64, or in integers, and rounded once."""
     kind = _dtype(b, dtype, start, end, step)
-    if isinstance(step, DimExpr | Float) or isinstance(start, Float) or isinstance(end, Float):
-        raise UnsupportedError(
-            "a symbolic step, or a float that depends on sizes", hint="count in integers and multiply"
-        )
+    if isinstance(step, DimExpr):
+        raise UnsupportedError(f"a symbolic step {step}", hint="make it static")
+    if isinstance(start, Float) or isinstance(end, Float) or isinstance(step, Float):
+        raise UnsupportedError("a range of floats that depend on sizes or data", hint="count in integers and multiply")
     if isinstance(start, DimExpr) or isinstance(end, DimExpr):
         if any(isinstance(v, float) for v in (start, end, step)):
             raise UnsupportedError("a range of floats with a symbolic end", hint="count in integers and multiply")

@@ -8,14 +8,13 @@ from legato.arith.expr import Expr as DimExpr
 from legato.arith.expr import const, select
 from legato.arith.prove import prove
 from legato.arith.simplify import simplify
-from legato.base.dtype import DType, bool_
+from legato.base.dtype import DType, bool_, float64
 from legato.base.errors import ImportModelError, UnsupportedError
-from legato.frontend.torch.emitter import Emitter, Number, Size
+from legato.frontend.torch.emitter import Emitter, Float, Number, Size
 from legato.frontend.torch.signature import aten
 from legato.frontend.torch.symbols import number
 from legato.ir.expr import Expr
 from legato.ops._computed import require
-from legato.ops._rules import sides_of_least
 
 
 @aten("sym_size.int")
@@ -51,9 +50,11 @@ def sym_storage_offset(b: Emitter, self: Expr) -> Size:
 
 
 @aten("item", "_local_scalar_dense")
-def item(b: Emitter, self: Expr) -> Size:
-    """The element of a tensor of integers as a dim, which has its value when the tensor is computed."""
+def item(b: Emitter, self: Expr) -> Number:
+    """The element of a tensor: of integers as a dim, which has its value when the tensor is computed."""
     dtype = b.dtype(self)
+    if dtype.is_float:
+        return Float(b.to(b.in_shape(self, ()), float64))
     if not dtype.is_int:
         raise UnsupportedError(f"a number of Python from a tensor of {dtype}", hint="compute with the tensor itself")
     traced = b.traced
@@ -85,9 +86,9 @@ def assert_scalar(b: Emitter, self: Number, assert_msg: str) -> None:
 def sym_constrain_range(b: Emitter, size: Size, *, min: int | None = None, max: int | None = None) -> None:
     d = b.size(size)
     if min is not None:
-        b.require(*sides_of_least(d, const(min)), "the least of a number")
+        b.require_least(d, const(min), "a number")
     if max is not None and max < 2**62:
-        b.require(*sides_of_least(const(max), d), "the most of a number")
+        b.require_least(const(max) - d, const(0), f"what is left of {max}")
 
 
 @aten("_assert_async", "_assert_async.msg")

@@ -15,7 +15,6 @@ from legato.frontend.torch.signature import aten
 from legato.frontend.torch.symbols import number
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
-from legato.ops._rules import sides_of_least
 
 _END = 2**63 - 1  # as PyTorch writes it
 
@@ -35,7 +34,7 @@ def _position(b: Emitter, index: Size, extent: Dim) -> int | Dim:
             return index + int(extent.value)
         return index
     found = index if prove(ge(index, 0)) else simplify(select(lt(index, 0), index + extent, index))
-    b.require(*sides_of_least(found, const(0)), f"the place {index}")
+    b.require_least(found, const(0), f"the place {index}")
     return found
 
 
