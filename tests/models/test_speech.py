@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 
 import legato
 from legato.compare import peer
+from legato.interp import evaluate
 from legato.ir.expr import If
 from legato.ir.scope import post_order
 from legato.runtime.executable import Executable
@@ -62,6 +65,22 @@ def test_nested_branches_that_the_rate_decides() -> None:
         found = probabilities(exe, sound, RATE)
         np.testing.assert_allclose(found, probabilities(session, sound, RATE), rtol=0, atol=CLOSE)
         assert least <= np.mean(found > 0.5) <= most
+
+
+def test_what_onnx_runtime_saves(tmp_path: Path) -> None:
+    """Its optimiser inlines functions and fuses nodes: the file has the branches of both rates, and other names."""
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(tmp_path / "extended.onnx")
+    session = ort.InferenceSession(str(cached("silero_vad.onnx")), options, providers=["CPUExecutionProvider"])
+    shapes = {"input": (1, 576), "state": (2, 1, 128)}
+    mod = legato.from_onnx(tmp_path / "extended.onnx", shapes=shapes, constants={"sr": RATE})
+    assert not any(isinstance(node, If) for node in post_order(mod["main"]))
+    rng = np.random.default_rng(0)
+    feeds = {"input": rng.normal(size=(1, 576)).astype(np.float32), "state": np.zeros((2, 1, 128), np.float32)}
+    found = evaluate(mod, [feeds[param.name] for param in mod["main"].params])
+    for got, wanted in zip(found, session.run(None, feeds | {"sr": np.array(RATE)}), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=CLOSE)
 
 
 def test_one_program_for_both_rates() -> None:

@@ -2,12 +2,14 @@
 
     number = (code − zero point) · scale            code = saturate(round(number / scale) + zero point)
 
-A scale and a zero point are scalars, or vectors along one axis of the data. Codes are integers of 8, 16 or 32 bits.
+A scale and a zero point are scalars, or vectors along one axis of the data. Codes are integers of 8, 16 or 32 bits;
+zero points of those of at most 16 bits are within ±2^30, and those beyond count as that.
 Each rule is written twice, on arrays for the references and on expressions for programs, with the same steps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -20,17 +22,19 @@ from legato.ir.expr import Constant, Expr
 from legato.ir.op import Relation
 from legato.ir.types import TensorType, Type
 from legato.ops._gradients import dtype_of, shape_of
-from legato.ops._rules import FLOAT, INT, is_one, normalize_axis, require_dtype, stretch, tensor
+from legato.ops._rules import FLOAT, is_one, normalize_axis, require_dtype, stretch, tensor
 from legato.ops._tensors import Array, accumulator, converted
 
 __all__ = ["CODES", "COMPUTE_DTYPES", "ROUNDINGS", "along", "centred", "centred_array", "check_parameters",
            "clamped", "clamped_array", "codes", "codes_array", "is_constant", "is_known", "numbers", "numbers_array",
-           "ratio", "ratio_array", "rescaled", "rescaled_array", "spread_array"]  # fmt: skip
+           "ratio", "ratio_array", "reach", "rescaled", "rescaled_array", "spread_array"]  # fmt: skip
 
 ROUNDINGS: Final = ("UPWARD", "TONEAREST", "TONEVEN")
 COMPUTE_DTYPES: Final = ("int64", "float32", "float64")
 _LARGEST: Final = 29  # a quotient of scales is at most 2 to this power
 _SMALLEST: Final = -31  # and has bits of its own from this power of 2 on
+_FAR: Final = 1 << 30  # zero points of codes of at most 16 bits are within ± this
+_PLAIN: Final = 3 << 30  # integers below this, times a fixed-point factor and rounded, have less than 64 bits
 
 
 def CODES(d: DType) -> bool:
@@ -46,8 +50,8 @@ CODES.__name__ = "an integer of at most 32 bits"
 def check_parameters(
     rel: Relation, data: TensorType, scale: Type, zero: Type, axis: int | None = None, what: str = ""
 ) -> None:
-    """Requires a scale of floats and a zero point of integers: scalars, or vectors along `axis` of `data`."""
-    for name, given, test in (("scale", scale, FLOAT), ("zero point", zero, INT)):
+    """Requires a scale of floats and a zero point of codes: scalars, or vectors along `axis` of `data`."""
+    for name, given, test in (("scale", scale, FLOAT), ("zero point", zero, CODES)):
         name = f"{what} {name}".lstrip()
         ty = tensor(rel, given, name)
         require_dtype(rel, ty, test, name)
@@ -116,14 +120,14 @@ def _placed_array(rounded: Array, zero: Array, dtype: DType) -> Array:
     """Rounded numbers as codes around `zero`; NaN is the zero point."""
     wide, reach = _widths(dtype)
     whole = converted(np.clip(rounded, -reach, reach), wide)
-    return clamped_array(whole + zero.astype(wide.numpy), dtype)
+    return clamped_array(whole + _zero_array(zero, dtype, wide), dtype)
 
 
 def _placed(b: Builder, rounded: Expr, zero: Expr, dtype: DType) -> Expr:
     wide, reach = _widths(dtype)
     whole = b.cast(b.clip(rounded, a_min=-reach, a_max=reach), dtype=wide)
     if not is_known(zero, 0):
-        whole = b.add(whole, _as(b, zero, wide))
+        whole = b.add(whole, _zero(b, zero, dtype, wide))
     return b.cast(b.clip(whole, a_min=float(dtype.min), a_max=float(dtype.max)), dtype=dtype)
 
 
@@ -166,8 +170,8 @@ def _as(b: Builder, x: Expr, dtype: DType) -> Expr:
 
 def centred_array(x: Array, zero: Array, dtype: DType | None = None) -> Array:
     """Codes without their zero point: in `dtype`, else int32, or int64 for codes of 32 bits."""
-    kind = (dtype or (dt.int64 if x.dtype.itemsize > 2 else dt.int32)).numpy
-    return np.asarray(x.astype(kind) - zero.astype(kind))
+    kind = dtype or (dt.int64 if x.dtype.itemsize > 2 else dt.int32)
+    return np.asarray(x.astype(kind.numpy) - _zero_array(zero, dt.dtype(x.dtype), kind))
 
 
 def centred(b: Builder, x: Expr, zero: Expr, dtype: DType | None = None) -> Expr:
@@ -175,7 +179,33 @@ def centred(b: Builder, x: Expr, zero: Expr, dtype: DType | None = None) -> Expr
     if is_known(zero, 0):
         return x
     kind = dtype or (dt.int64 if dtype_of(x).bits > 16 else dt.int32)
-    return b.subtract(_as(b, x, kind), _as(b, zero, kind))
+    return b.subtract(_as(b, x, kind), _zero(b, zero, dtype_of(x), kind))
+
+
+def _zero_array(zero: Array, codes: DType, kind: DType) -> Array:
+    """A zero point of codes, within its bounds, as `kind`."""
+    wide = zero.astype(np.int64)
+    return (np.clip(wide, -_FAR, _FAR) if codes.bits <= 16 else wide).astype(kind.numpy)
+
+
+def _zero(b: Builder, zero: Expr, codes: DType, kind: DType) -> Expr:
+    """`_zero_array` in programs."""
+    if isinstance(zero, Constant):
+        return b.constant(_zero_array(zero.data, codes, kind))
+    if codes.bits <= 16 < dtype_of(zero).bits:
+        zero = b.clip(_as(b, zero, dt.int64), a_min=-float(_FAR), a_max=float(_FAR))
+    return _as(b, zero, kind)
+
+
+def reach(x: Expr, zero: Expr) -> int:
+    """The farthest from 0 that codes without their zero point may be."""
+    codes, of = dtype_of(x), dtype_of(zero)
+    ends = [of.min, of.max]
+    if isinstance(zero, Constant) and zero.data.size:
+        ends = [int(zero.data.min()), int(zero.data.max())]
+    if codes.bits <= 16:
+        ends = [min(max(end, -_FAR), _FAR) for end in ends]
+    return max(codes.max - ends[0], ends[1] - codes.min)
 
 
 # ------------------------------------------------------------------------------- other scales
@@ -198,21 +228,35 @@ def rescaled_array(v: Array, factor: Array, zero: Array, rounding: str, compute:
     """Integers times float64 factors, rounded, as codes around `zero`."""
     if compute == "int64":
         multiplier, shift = _fixed_array(factor)
-        found = _shifted(_ARRAYS, v.astype(np.int64) * multiplier, shift, rounding)
-        return clamped_array(found + zero.astype(np.int64), dtype)
+        found = _split(_ARRAYS, v.astype(np.int64), multiplier, shift, rounding)
+        return clamped_array(found + _zero_array(zero, dtype, dt.int64), dtype)
     kind = dt.dtype(compute).numpy
     return _placed_array(_rounded_array(v.astype(kind) * factor.astype(kind), rounding), zero, dtype)
 
 
-def rescaled(b: Builder, v: Expr, factor: Expr, zero: Expr, rounding: str, compute: str, dtype: DType) -> Expr:
-    """`rescaled_array` in programs; a factor that is known to be 1 costs nothing where that changes nothing."""
+def rescaled(
+    b: Builder,
+    v: Expr,
+    factor: Expr,
+    zero: Expr,
+    rounding: str,
+    compute: str,
+    dtype: DType,
+    far: int | None = None,
+) -> Expr:
+    """`rescaled_array` in programs; a factor that is known to be 1 costs nothing where that changes nothing.
+
+    `far`: the farthest from 0 that elements of `v` may be, where their dtype does not say it.
+    """
     is_whole = compute != "float32" or dtype_of(v).bits <= 16  # larger integers are rounded in float32
     if is_whole and is_known(factor, 1):
-        return clamped(b, v if is_known(zero, 0) else b.add(_as(b, v, dt.int64), _as(b, zero, dt.int64)), dtype)
+        wide = v if is_known(zero, 0) else b.add(_as(b, v, dt.int64), _zero(b, zero, dtype, dt.int64))
+        return clamped(b, wide, dtype)
     if compute == "int64":
         multiplier, shift = _fixed(b, factor)
-        found = _shifted(_Program(b), b.multiply(_as(b, v, dt.int64), multiplier), shift, rounding)
-        return clamped(b, found if is_known(zero, 0) else b.add(found, _as(b, zero, dt.int64)), dtype)
+        made = _whole if (far or dtype_of(v).max) < _PLAIN else _split
+        found = made(_Program(b), _as(b, v, dt.int64), multiplier, shift, rounding)
+        return clamped(b, found if is_known(zero, 0) else b.add(found, _zero(b, zero, dtype, dt.int64)), dtype)
     kind = dt.dtype(compute)
     return _placed(b, _rounded(b, b.multiply(_as(b, v, kind), _as(b, factor, kind)), rounding), zero, dtype)
 
@@ -261,33 +305,32 @@ def _fixed(b: Builder, factor: Expr) -> tuple[Expr, Expr | Array]:
 
 
 class _Arrays:
-    """The integer operations that `_shifted` is made of, on arrays."""
+    """Integer operations by name, on arrays."""
 
-    add, shr, both = np.add, np.right_shift, np.bitwise_and
+    def __call__(self, name: str, x: Array | int, y: Array | int) -> Array:
+        return np.asarray(getattr(np, name)(x, y))
 
-    @staticmethod
-    def half(shift: Array) -> Array:
-        """2^(shift − 1)."""
-        return np.asarray(np.left_shift(np.int64(1), shift - 1))
+    def power(self, exponent: Array) -> Array:
+        """2^exponent."""
+        return self("left_shift", np.int64(1), exponent)
 
-    @staticmethod
-    def borrow(x: Array) -> Array:
+    def borrow(self, x: Array) -> Array:
         """-1 where an element is below 0, else 0."""
         return -(x < 0).astype(np.int64)
 
 
 class _Program:
-    """The same in programs; shifts may be arrays."""
+    """The same in programs; of arrays alone they are arrays."""
 
     def __init__(self, b: Builder) -> None:
         self.b = b
-        self.add, self.shr, self.both = b.op("add"), b.op("right_shift"), b.op("bitwise_and")
 
-    def half(self, shift: Expr | Array) -> Expr | Array:
-        """2^(shift − 1)."""
-        if not isinstance(shift, Expr):
-            return _ARRAYS.half(shift)
-        return self.b.left_shift(self.b.constant(1, dt.int64), self.b.subtract(shift, 1))
+    def __call__(self, name: str, x: Expr | Array | int, y: Expr | Array | int) -> Any:
+        return self.b.op(name)(x, y) if isinstance(x, Expr) or isinstance(y, Expr) else _ARRAYS(name, x, y)
+
+    def power(self, exponent: Expr | Array) -> Expr | Array:
+        """2^exponent."""
+        return self("left_shift", self.b.constant(1, dt.int64) if isinstance(exponent, Expr) else np.int64(1), exponent)
 
     def borrow(self, x: Expr) -> Expr:
         """-1 where an element is below 0, else 0."""
@@ -297,12 +340,43 @@ class _Program:
 _ARRAYS: Final = _Arrays()
 
 
-def _shifted(of: Any, product: Any, shift: Any, rounding: str) -> Any:
-    """product / 2^shift, rounded: halves upwards, away from 0, or to the even integer."""
-    half = of.half(shift)
+def _whole(of: Any, v: Any, multiplier: Any, shift: Any, rounding: str) -> Any:
+    """v · multiplier / 2^shift, rounded, for integers below `_PLAIN`."""
+    product = of("multiply", v, multiplier)
+    return _nearest(of, v, lambda more: of("right_shift", _plus(of, product, more), shift), shift, rounding)
+
+
+def _split(of: Any, v: Any, multiplier: Any, shift: Any, rounding: str) -> Any:
+    """`_whole` of any integers below 2^62: the upper bits and the lower 31 are multiplied apart.
+
+    What is so large that its codes saturate is made smaller first.
+    """
+    most = of.power(of("minimum", of("add", shift, 4), 62))
+    v = of("maximum", of("minimum", v, most), of("multiply", most, -1))
+    low = of("multiply", of("bitwise_and", v, (1 << 31) - 1), multiplier)
+    high = of("multiply", of("right_shift", v, 31), multiplier)
+    high = of("left_shift", high, of("maximum", of("subtract", 31, shift), 0))
+    first, then = of("minimum", shift, 31), of("maximum", of("subtract", shift, 31), 0)
+
+    def scaled(more: Any) -> Any:
+        return of("right_shift", of("add", high, of("right_shift", _plus(of, low, more), first)), then)
+
+    return _nearest(of, v, scaled, shift, rounding)
+
+
+def _plus(of: Any, x: Any, more: Any) -> Any:
+    return x if more is None else of("add", x, more)
+
+
+def _nearest(of: Any, v: Any, scaled: Callable[[Any], Any], shift: Any, rounding: str) -> Any:
+    """A product of `v` that is divided by 2^shift: rounded, halves upwards, away from 0, or to the even integer.
+
+    `scaled` gives the integer below the quotient, of the product and what it is given (None: of the product alone).
+    """
+    half = of.power(of("subtract", shift, 1))
     if rounding == "UPWARD":
-        return of.shr(of.add(product, half), shift)
+        return scaled(half)
     if rounding == "TONEAREST":
-        return of.shr(of.add(of.add(product, half), of.borrow(product)), shift)
-    odd = of.both(of.shr(product, shift), np.int64(1))
-    return of.shr(of.add(of.add(product, of.add(half, np.int64(-1))), odd), shift)
+        return scaled(of("add", of.borrow(v), half))
+    odd = of("bitwise_and", scaled(None), 1)
+    return scaled(of("add", odd, of("subtract", half, 1)))

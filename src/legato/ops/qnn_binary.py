@@ -32,6 +32,7 @@ from legato.ops._qnn import (
     is_known,
     ratio,
     ratio_array,
+    reach,
     rescaled,
     rescaled_array,
     spread_array,
@@ -95,7 +96,7 @@ def _operand(b: Builder, x: Expr, scale: Expr, zero: Expr, to: tuple[Expr, Expr]
         return b.cast(x, dtype=dt.int32)
     rank, factor = len(shape_of(x)), ratio(b, scale, to[0])
     own = centred(b, x, along(b, zero, rank, axis))
-    return rescaled(b, own, along(b, factor, rank, axis), to[1], *_DEFAULT)
+    return rescaled(b, own, along(b, factor, rank, axis), to[1], *_DEFAULT, reach(x, zero))
 
 
 def _all_equal(a: Expr, c: Expr) -> bool:
@@ -205,7 +206,8 @@ def _mul_expand(
     left = b.cast(centred(b, lhs, along(b, lz, ranks[0], a.lhs_axis), dt.int64), dtype=dt.int64)
     right = b.cast(centred(b, rhs, along(b, rz, ranks[1], a.rhs_axis), dt.int64), dtype=dt.int64)
     both = _both(b, along(b, ls, ranks[0], a.lhs_axis), along(b, rs, ranks[1], a.rhs_axis))
-    return rescaled(b, b.multiply(left, right), ratio(b, both, s), z, "UPWARD", "int64", dtype_of(lhs))
+    far = reach(lhs, lz) * reach(rhs, rz)
+    return rescaled(b, b.multiply(left, right), ratio(b, both, s), z, "UPWARD", "int64", dtype_of(lhs), far)
 
 
 def _both(b: Builder, left: Expr, right: Expr) -> Expr:

@@ -27,6 +27,7 @@ from legato.ops._qnn import (
     numbers_array,
     ratio,
     ratio_array,
+    reach,
     rescaled,
     rescaled_array,
 )
@@ -83,7 +84,8 @@ def _rescaled_part(b: Builder, x: Expr, scale: Expr, zero: Expr, to: tuple[Expr,
                 if isinstance(p, Constant) and isinstance(q, Constant)]  # fmt: skip
         if all(same):
             return x
-    return rescaled(b, centred(b, x, zero), ratio(b, scale, to[0]), to[1], "UPWARD", "int64", dtype_of(x))
+    how = ("UPWARD", "int64", dtype_of(x))
+    return rescaled(b, centred(b, x, zero), ratio(b, scale, to[0]), to[1], *how, reach(x, zero))
 
 
 def _concatenate_expand(

@@ -25,6 +25,7 @@ from legato.ops._qnn import (
     check_parameters,
     ratio,
     ratio_array,
+    reach,
     rescaled,
     rescaled_array,
     spread_array,
@@ -80,7 +81,7 @@ def _reference(x: Array, in_scale: Array, in_zero: Array, out_scale: Array, out_
 def _expand(b: Builder, x: Expr, in_scale: Expr, in_zero: Expr, out_scale: Expr, out_zero: Expr, a: Any) -> Expr:
     rank, factor = len(shape_of(x)), ratio(b, in_scale, out_scale)
     zi, zo = (along(b, p, rank, a.axis) for p in (in_zero, out_zero))
-    return rescaled(b, centred(b, x, zi), along(b, factor, rank, a.axis), zo, *_how(a))
+    return rescaled(b, centred(b, x, zi), along(b, factor, rank, a.axis), zo, *_how(a), reach(x, in_zero))
 
 
 def _real(value: float) -> Array:

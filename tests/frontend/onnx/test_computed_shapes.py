@@ -233,6 +233,21 @@ def test_unique(axis: int | None, is_sorted: int) -> None:
     check(proto, [{"x": np.ascontiguousarray(x.T if axis == 1 else x)} for x in cases])
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("shape_of_x", [("m", "n", "k"), (3, 3, 3)])
+def test_unique_parts_of_any_extent(shape_of_x: tuple[int | str, ...], axis: int) -> None:
+    """9 elements are more than are compared without a loop."""
+    proto = model([node("Unique", "x", "y i v c", axis=axis)], [value("x", shape_of_x)], list("yivc"))
+    rng = np.random.default_rng(axis)
+    cases = [np.take(rng.integers(-1, 1, (3, 3, 3)).astype(np.float32), [0, 1, 0], axis)]
+    if shape_of_x[0] == "m":
+        cases += [
+            np.take(rng.integers(0, 2, shape).astype(np.float32), [1, 0, 1, 1], axis)
+            for shape in [(2, 2, 5), (3, 2, 2)]
+        ]
+    check(proto, [{"x": np.ascontiguousarray(x)} for x in cases])
+
+
 @pytest.mark.parametrize("center", [0, 1])
 def test_non_max_suppression(center: int) -> None:
     inputs = [value("b", ("k", "n", 4)), value("s", ("k", "c", "n")), value("m", (1,), "int64"), value("o", (1,)),

@@ -140,7 +140,7 @@ class Emitter(Common):
             return known
         count = self.product(self.dims_of(x))
         if not isinstance(count, Const) or count.value > _FOLD:
-            message = f"the number of {what} is {count}: it must be known, and at most {_FOLD}"
+            message = f"{what}: how many numbers these are, {count}, must be known, and at most {_FOLD}"
             raise UnsupportedError(message, hint=self.way_out(count, 1))
         key = id(self._lets[-1]), id(x)
         if key not in self._computed:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections import ChainMap
 
-from legato.arith.expr import const, le
+from legato.arith.expr import Const, const, le
 from legato.arith.prove import prove
+from legato.arith.simplify import simplify
 from legato.base.dtype import bool_, int64
-from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.onnx.frames import Captures
+from legato.frontend.onnx.loops import Loop
 from legato.ir.expr import Expr
 from legato.ops._distinct import distinct, positions, rows_at
 
-_COLUMNS = 64  # elements that Unique compares of parts: a sort for each
+_COLUMNS = 8  # elements that Unique compares of parts, a sort for each: more of them are sorts in a loop
 
 
 def nonzero(b: Emitter, x: Expr) -> Expr:
@@ -54,14 +58,25 @@ def unique(b: Emitter, x: Expr, *, axis: int | None = None, sorted: bool = True)
 
 def _row_order(b: Emitter, rows: Expr, places: Expr) -> Expr:
     """The subscripts that sort the rows of a matrix, stably: by the last column first."""
-    columns = b.known(b.dims_of(rows)[1], "the number of elements that are compared")
-    if columns > _COLUMNS:
-        raise UnsupportedError(f"parts of {columns} elements are compared, at most {_COLUMNS} can be")
-    order = places
-    for column in reversed(range(columns)):
-        keys = b.take(rows, b.constant(column, int64), axis=1, mode="fast")
-        order = rows_at(b, order, b.argsort(rows_at(b, keys, order), axis=0, dtype=int64))
-    return order
+    columns = b.dims_of(rows)[1]
+    if isinstance(columns, Const) and columns.value <= _COLUMNS:
+        order = places
+        for column in reversed(range(columns.value)):
+            order = _ordered(b, order, b.take(rows, b.constant(column, int64), axis=1, mode="fast"))
+        return order
+    outside, captures = b.dims_here(), Captures(ChainMap(), b.named)
+    i, order = b.var("i", (), "int64"), b.var("order", b.type_of(places))
+    with b.bindings() as bound:
+        column = b.subtract(b.extent(simplify(columns - 1), int64), i)
+        keys = b.take(captures.kept(rows, "rows"), column, axis=1, mode="fast")
+        after = b.let("after", _ordered(b, order, keys))
+    loop = Loop(b, "columns", [order], set(), captures, b.extent(columns, int64), i, None, outside)
+    return loop.close([after], None, [], [places], None, bound)[0]
+
+
+def _ordered(b: Emitter, order: Expr, keys: Expr) -> Expr:
+    """Subscripts of keys, sorted by these, stably."""
+    return rows_at(b, order, b.argsort(rows_at(b, keys, order), axis=0, dtype=int64))
 
 
 def _where(b: Emitter, x: Expr) -> Expr:
