@@ -69,7 +69,7 @@ damaged: $(VENV)/.dev ## FILES=20000 damaged files a kind (ONNX, text, JSON, scr
 	$(BIN)/python -m tests.damaged --files $(or $(FILES),20000) --commands $(or $(COMMANDS),1000) $(DAMAGED)
 
 fuzz-import: $(VENV)/.dev models ## FILES=2000 damaged real models and official cases, imported, checked, some compiled and called: no crash, no untyped error, 10 s and 2 GB each; what goes wrong is made small and kept
-	$(BIN)/python -m tests.damaged --kinds model,official,rank --files $(or $(FILES),2000) --smaller --out out/fuzz-import $(DAMAGED)
+	$(BIN)/python -m tests.damaged --kinds model,large,official,rank --files $(or $(FILES),2000) --smaller --out out/fuzz-import $(DAMAGED)
 
 survey: $(VENV)/.dev ## the official ONNX cases without constants, then with a name for every extent: what passes, what is refused and why (SURVEY=--compiled)
 	$(BIN)/python -m tests.frontend.onnx.node_survey $(SURVEY)

@@ -1,7 +1,7 @@
 """Damaged files and odd command lines by the thousand.
 
     python -m tests.damaged [--files N] [--commands N] [--first SEED]
-                            [--kinds onnx,nodes,model,official,rank,text,json,script,artifact,command]
+                            [--kinds onnx,nodes,model,large,official,rank,text,json,script,artifact,command]
                             [--jobs N] [--out FOLDER] [--smaller]
 
 Of each kind so many are made, and each is compiled, loaded or run in a process that may use 2 GB and 10 s of the
@@ -28,6 +28,7 @@ KINDS: Final[dict[str, tuple[Attempt, Callable[[], object]]]] = {  # and what is
     "onnx": (onnx_models.attempt_graph, lambda: None),
     "nodes": (onnx_models.attempt_node_test, onnx_models.small_cases),
     "model": (real_models.attempt_model, real_models.files),
+    "large": (real_models.attempt_large, real_models.large_ones),
     "official": (real_models.attempt_official, onnx_models.small_cases),
     "rank": (real_models.attempt_rank, onnx_models.small_cases),
     "text": (programs.attempt_text, lambda: None),

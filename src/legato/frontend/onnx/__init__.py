@@ -70,7 +70,8 @@ def check(
     custom: Custom | None = None,
     constants: Constants | None = None,
 ) -> Report:
-    """What a model is, and everything of it that cannot be compiled; ImportModelError only where it cannot be read."""
+    """What a model is, and everything of it that cannot be compiled; ImportModelError only where it cannot be read,
+    UnsupportedError where its operator set is newer than those that are."""
     from legato.frontend.onnx.importer import Importer
     from legato.frontend.onnx.reader import read
 
