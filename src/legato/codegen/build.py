@@ -31,7 +31,9 @@ def build_objects(
 
     The workers compile while modules, about `expected` of them, are still being made.
     """
-    code = identity(target)
+    code = (
+        identity(target) if cache.limit or expected > FEW else None
+    )  # else nobody asks: it reads the package's folder
     keys: list[bytes] = []
     found: dict[int, bytes] = {}
     few = expected <= FEW or code is None
@@ -45,7 +47,7 @@ def build_objects(
             else:
                 found[n] = hit
         made = workers.finish()
-    lasts = code is not None and code == identity(target)
+    lasts = cache.limit > 0 and code is not None and code == identity(target)
     for done, (n, data) in enumerate(made.items(), 1):
         found[n] = data
         if lasts:
