@@ -84,7 +84,7 @@ _STRUCTURE = json.dumps(
         ("models/model.json", _graph(lambda t: _node(t)["inputs"][0].update(arg=_size("s0.__class__")))),
         (
             "models/model.json",
-            _graph(lambda t: t["range_constraints"].update({"exit()": {"min_val": 0, "max_val": 1}})),
+            _graph(lambda t: t["range_constraints"].update(_NO_SYMBOL)),
         ),
         ("models/model.json", _graph(lambda t: t.update(extra={"in_spec": _STRUCTURE}))),
         ("model_weights_config.json", _graph(lambda t: next(iter(t["config"].values())).update(use_pickle=True))),

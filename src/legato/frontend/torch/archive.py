@@ -35,12 +35,14 @@ _TARGET: Final = re.compile(
     r"|torch\.sym_(float|int|max|min|not|sqrt|sum|ite|fresh_size)|torch\._sym_sqrt"
 )
 _SYMBOL: Final = r"[suzf]\d+"
-_FUNCTIONS: Final = (
+_NAMES: Final = (
     "FloorDiv|ModularIndexing|PythonMod|Mod|CleanDiv|IntTrueDiv|FloatTrueDiv|ToFloat|TruncToInt|CeilToInt|FloorToInt"
     "|RoundToInt|PowByNatural|FloatPow|Max|Min|Eq|Ne|Lt|Le|Gt|Ge|And|Or|Not|Where|OpaqueUnaryFn_sqrt"
+    "|Symbol|Integer|Float|Rational|Add|Mul|Pow|true|false|Equality|Unequality|StrictLessThan|LessThan"
+    "|StrictGreaterThan|GreaterThan|precision|positive|nonnegative|integer|real|True|False"
 )
 _EXPRESSION: Final = re.compile(
-    rf"(({_SYMBOL}|{_FUNCTIONS}|True|False|\d+(\.\d*)?(e[+-]?\d+)?)(?!\w)|[-+*/%(),<>=&|~! ])+"
+    rf"(({_SYMBOL}|'{_SYMBOL}'|'\d+(\.\d*)?(e[+-]?\d+)?'|{_NAMES}|\d+(\.\d*)?(e[+-]?\d+)?)(?!\w)|[-+*/%(),<>=&|~! ])+"
 )
 
 
