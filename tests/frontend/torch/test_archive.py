@@ -71,9 +71,9 @@ def _size(text: str) -> dict[str, Any]:
     return {"as_sym_int": {"as_expr": {"expr_str": text, "hint": None}}}
 
 
-_STRUCTURE = json.dumps(
-    [1, {"context": json.dumps({"default_factory_module": "os", "default_factory_name": "getcwd"})}]
-)
+_FACTORY = {"default_factory_module": "os", "default_factory_name": "getcwd"}
+_STRUCTURE = json.dumps([1, {"context": json.dumps(_FACTORY)}])
+_NO_SYMBOL = {"exit()": {"min_val": 0, "max_val": 1}}
 
 
 @pytest.mark.parametrize(
