@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,7 +45,6 @@ def _export(row: Architecture, path: Path) -> None:
     module, inputs = built(row)
     common: dict[str, Any] = {"input_names": list(row.inputs), "opset_version": OPSET, "verbose": False}
     more: dict[str, Any] = {"external_data": False} if row.exporter == "dynamo" else {}
-    # Exporters print graphs where they fail, and warn of their future.
-    with warnings.catch_warnings(), redirect_stdout(StringIO()), torch.no_grad():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # what exporters say of their future
         torch.onnx.export(module, tuple(inputs.values()), path, dynamo=row.exporter == "dynamo", **common, **more)
