@@ -74,7 +74,7 @@ fuzz-import: $(VENV)/.dev models ## FILES=2000 damaged real models and official 
 survey: $(VENV)/.dev ## the official ONNX cases without constants, then with a name for every extent: what passes, what is refused and why (SURVEY=--compiled)
 	$(BIN)/python -m tests.frontend.onnx.node_survey $(SURVEY)
 
-onnx-suite: $(VENV)/.dev ## every case of the official ONNX suites, as shipped and compiled: what passes, and that the misses are those of tests/frontend/onnx/misses.toml (SUITE=--named: a name for every extent)
+onnx-suite: $(VENV)/.dev ## every case of the official ONNX suites, as shipped and compiled: what passes, and that the misses are those of tests/frontend/onnx/misses.toml (SUITE=--named: a name for every extent, and named.toml)
 	$(BIN)/python -m tests.frontend.onnx.official --json out/onnx-suite.json $(SUITE)
 
 quantised: $(VENV)/.dev models ## models that ONNX Runtime quantises, in three forms, compiled: the decisions of ONNX Runtime (QUANTISED="dqn lstm" for some)

@@ -3,8 +3,8 @@
     python -m tests.frontend.onnx.node_survey [--compiled] [--json FILE] [PATTERN]
 
 Each case runs twice: with the extents that its model states, and with a name in place of every extent of every input.
-A case passes, is refused with an error of Legato's, or is wrong: other results, another error, or one in a call of
-sizes that the model is for. `--compiled` compiles a case of each kind rather than interpret all.
+A case passes, is refused with an error of Legato's (at once, or when it is called with sizes that the model is for), or
+is wrong: other results, or another error. `--compiled` compiles a case of each kind rather than interpret all.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ import onnx
 
 import legato
 from legato.base.dataclass import dataclass
-from legato.base.errors import CompileError
+from legato.base.errors import CompileError, RunError
 from legato.frontend.onnx import from_onnx
 from legato.interp import evaluate
 from legato.ir.module import Module
 from tests.frontend.onnx import node_suite as suite
 from tests.frontend.onnx.misses import miss
 
-Verdict = Literal["passes", "refused", "wrong"]
-VERDICTS: tuple[Verdict, ...] = ("passes", "refused", "wrong")
+Verdict = Literal["passes", "refused", "called", "wrong"]  # called: refused when it is called
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +99,8 @@ def survey(case: Any, *, named: bool, compiled: bool) -> Found:
             return found("wrong", f"{type(error).__name__}: {error}")
         try:
             result = _results(module, run, feeds)
+        except RunError as error:
+            return found("called", f"in a call of {_sizes(feeds)}: {error}")
         except Exception as error:
             return found("wrong", f"{type(error).__name__} in a call of {_sizes(feeds)}: {error}")
         wanted = list(suite.leaves([suite.array_of(o) for o in outputs]))
@@ -132,16 +133,23 @@ def supported() -> list[Any]:
     return [case for case in suite.cases() if miss(case.name) is None]
 
 
+def counted(counts: Counter[Verdict]) -> str:
+    """How many cases pass, and how many not."""
+    called = f"{counts['called']} are refused when they are called, " if counts["called"] else ""
+    refused = f"{counts['refused']} are refused, {called}{counts['wrong']} are wrong"
+    return f"{counts['passes']} of {counts.total()} pass, {refused}"
+
+
 def told(found: Iterable[Found]) -> str:
     """The counts, and what does not pass by operator and reason."""
     found = list(found)
     counts = Counter(f.verdict for f in found)
-    lines = [f"{counts['passes']} of {len(found)} pass, {counts['refused']} are refused, {counts['wrong']} are wrong"]
+    lines = [counted(counts)]
     groups: dict[tuple[Verdict, str, str], list[str]] = defaultdict(list)
     for f in found:
         if f.verdict != "passes":
             groups[f.verdict, f.operator, f.why].append(f.case)
-    for (verdict, name, why), cases in sorted(groups.items(), key=lambda item: (item[0][0] != "wrong", item[0][1:])):
+    for (verdict, name, why), cases in sorted(groups.items(), key=lambda item: (item[0][0] == "refused", item[0][1:])):
         lines.append(f"  {verdict}  {name} ({len(cases)}: {cases[0]}): {why}")
     return "\n".join(lines)
 
@@ -164,7 +172,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.json:
         args.json.write_text(json.dumps({t: [asdict(f) for f in found] for t, found in both.items()}, indent=1))
     stated, named = both.values()
-    return int(any(f.verdict != "passes" for f in stated) or any(f.verdict == "wrong" for f in named))
+    return int(any(f.verdict != "passes" for f in stated) or any(f.verdict not in ("passes", "refused") for f in named))
 
 
 if __name__ == "__main__":

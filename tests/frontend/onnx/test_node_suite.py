@@ -38,7 +38,7 @@ def test_nodes(shard: int) -> None:
 def test_any_extent(shard: int) -> None:
     """With a name for every extent of every input each case passes or is refused, and few are."""
     found = [survey(case, named=True, compiled=False) for case in cases()[shard::SHARDS] if miss(case.name) is None]
-    wrong = [f for f in found if f.verdict == "wrong"]
+    wrong = [f for f in found if f.verdict in ("wrong", "called")]
     assert not wrong, told(wrong)
     assert sum(f.verdict == "passes" for f in found) > ANY_EXTENT * len(found), told(found)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from tests.frontend.onnx.misses import miss, misses
+from tests.frontend.onnx.misses import MISSES, NAMED, miss, misses
 from tests.frontend.onnx.node_survey import survey, told
 from tests.frontend.onnx.official import Outcome, cases, fault, outcomes, read
 
-PASSES, DIFFERS = "test_add", "test_bernoulli"
+PASSES, DIFFERS, REFUSED = "test_add", "test_bernoulli", "test_loop16_seq_none"
+RANKED, CALLED = "test_squeeze", "test_operator_add_size1_broadcast"  # where extents have names
 
 
 def test_all_suites() -> None:
@@ -21,9 +23,14 @@ def test_all_suites() -> None:
     assert len({case.name for _, case in cases()}) == len(cases())
 
 
-def test_each_miss_is_of_a_case() -> None:
+@pytest.mark.parametrize("path", [MISSES, NAMED], ids=lambda path: path.name)
+def test_each_miss_is_of_a_case(path: Path) -> None:
     names = [case.name for _, case in cases()]
-    assert not [entry.cases for entry in misses() if not any(re.search(entry.cases, name) for name in names)]
+    assert not [entry.cases for entry in misses(path) if not any(re.search(entry.cases, name) for name in names)]
+
+
+def test_no_case_is_in_both_files() -> None:
+    assert not [case.name for _, case in cases() if miss(case.name) is not None and miss(case.name, NAMED) is not None]
 
 
 def test_exports() -> None:
@@ -46,10 +53,23 @@ def test_outcomes_are_of_processes_of_their_own() -> None:
     [
         (PASSES, "passes", False, False),
         (PASSES, "refused", False, True),
-        (PASSES, "refused", True, False),
+        (PASSES, "refused", True, True),
+        (PASSES, "called", True, True),
         (PASSES, "wrong", True, True),
         (DIFFERS, "wrong", False, False),
+        (DIFFERS, "wrong", True, False),
         (DIFFERS, "passes", False, True),
+        (REFUSED, "refused", True, False),
+        (REFUSED, "wrong", True, True),
+        (RANKED, "refused", True, False),
+        (RANKED, "refused", False, True),
+        (RANKED, "called", True, True),
+        (RANKED, "wrong", True, True),
+        (RANKED, "passes", True, True),
+        (CALLED, "called", True, False),
+        (CALLED, "called", False, True),
+        (CALLED, "refused", True, True),
+        (CALLED, "wrong", True, True),
     ],
 )
 def test_faults(case: str, verdict: str, named: bool, is_fault: bool) -> None:
