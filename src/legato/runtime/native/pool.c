@@ -118,18 +118,25 @@ static int64_t spin_pauses(int64_t longest) {
     return (time < longest ? time : longest) * pauses_per_us / 1000;
 }
 
-/* Returns once *word is not `old`; `asleep` tells the one who changes it to wake us. Spins for `longest` at most. */
-static void wait_for_change(_Atomic uint32_t *word, uint32_t old, _Atomic uint32_t *asleep, int64_t longest) {
+/* Whether *word is not `old` any more, after spinning for `longest` at most, and yields. */
+static bool changes_soon(_Atomic uint32_t *word, uint32_t old, int64_t longest) {
     for (int64_t n = 0; (n & 63) || n < spin_pauses(longest); n++) {
         if (atomic_load_explicit(word, memory_order_acquire) != old)
-            return;
+            return true;
         lg_pause();
     }
     for (int n = 0; n < YIELDS; n++) {
         sched_yield();
         if (atomic_load_explicit(word, memory_order_acquire) != old)
-            return;
+            return true;
     }
+    return false;
+}
+
+/* Returns once *word is not `old`; `asleep` tells the one who changes it to wake us. Spins for `longest` at most. */
+static void wait_for_change(_Atomic uint32_t *word, uint32_t old, _Atomic uint32_t *asleep, int64_t longest) {
+    if (changes_soon(word, old, longest))
+        return;
     for (atomic_store(asleep, 1); atomic_load(word) == old; atomic_store(asleep, 1))
         futex_wait(word, old);
     atomic_store_explicit(asleep, 0, memory_order_relaxed);
@@ -242,8 +249,7 @@ static lg_status run_shares(lg_kernel kernel, const lg_word *args, int32_t tid, 
 }
 
 static lg_status run_share(const lg_worker *w) {
-    int32_t how = atomic_load_explicit(&w->how, memory_order_relaxed);
-    return run_shares(w->kernel, w->args, w->tid, w->nt, how, w->call);
+    return run_shares(w->kernel, w->args, w->tid, w->nt, atomic_load_explicit(&w->how, memory_order_relaxed), w->call);
 }
 
 static void *work(void *argument) {
@@ -255,9 +261,7 @@ static void *work(void *argument) {
         uint32_t begun = atomic_load_explicit(&self->begin, memory_order_relaxed);
         bool together = atomic_load_explicit(&self->how, memory_order_relaxed) == LG_GANG;
         atomic_store_explicit(&self->cpu, sched_getcpu(), memory_order_relaxed);
-        if (!claim(self, job))
-            continue;
-        if (together && !may_begin(self, begun))
+        if (!claim(self, job) || (together && !may_begin(self, begun)))
             continue;
         lg_fp_set(self->fp);
         self->status = run_share(self);
@@ -406,16 +410,8 @@ void lg_gang_barrier(int64_t threads) {
             futex_wake(&meeting.phase);
         return;
     }
-    for (int64_t n = 0; (n & 63) || n < spin_pauses(SPIN_BARRIER); n++) {
-        if (atomic_load_explicit(&meeting.phase, memory_order_acquire) != phase)
-            return;
-        lg_pause();
-    }
-    for (int n = 0; n < YIELDS; n++) {
-        sched_yield();
-        if (atomic_load_explicit(&meeting.phase, memory_order_acquire) != phase)
-            return;
-    }
+    if (changes_soon(&meeting.phase, phase, SPIN_BARRIER))
+        return;
     /* There may be several sleepers, and one of them may be slow to leave when others sleep again: they are counted. */
     atomic_fetch_add(&meeting.sleepers, 1);
     while (atomic_load(&meeting.phase) == phase)
