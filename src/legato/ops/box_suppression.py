@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from legato.arith.expr import Expr as Scalar
-from legato.arith.expr import Var, const, eq, ge, gt, land, lnot, max_, min_, select
+from legato.arith.expr import Var, const, eq, ge, gt, land, lnot, max_, min_
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.infer.builder import Builder
@@ -23,6 +23,7 @@ from legato.ir.types import TensorType, TupleType, Type
 from legato.ops._computed import steps
 from legato.ops._families import quiet
 from legato.ops._gradients import dtype_of, shape_of
+from legato.ops._overlap import share, share_array
 from legato.ops._rules import INT, WIDE, at_least, require_dtype, require_rank, same_dtype, tensor
 from legato.ops._tensors import Array
 from legato.ops.boxes import first_rows
@@ -96,8 +97,9 @@ def _rows_reference(data: Array, count: Array, most: Array, overlap: Array, a: S
             if len(kept) == limit:
                 found[n, j] = True
             elif row[a.score_index] > 0:
+                corners = data[n, :, a.coord_start : a.coord_start + 4]
                 found[n, j] = any(
-                    _same(row, data[n, k], a) and _overlap(row, data[n, k], a.coord_start) >= overlap for k in kept
+                    _same(row, data[n, k], a) and share_array(corners[j], corners[k]) >= overlap for k in kept
                 )
                 if not found[n, j]:
                     kept.append(j)
@@ -109,15 +111,6 @@ def _same(x: Array, y: Array, a: SuppressedRowsAttrs) -> bool:
     if a.id_index < 0:
         return True
     return bool(y[a.id_index] >= 0 and (a.force_suppress or x[a.id_index] == y[a.id_index]))
-
-
-def _overlap(x: Array, y: Array, start: int) -> float:
-    """Intersection over union; 0 where the union has no area."""
-    (p, q), (r, s) = ((np.minimum(v[start : start + 2], v[start + 2 : start + 4]),
-                       np.maximum(v[start : start + 2], v[start + 2 : start + 4])) for v in (x, y))  # fmt: skip
-    both = np.prod(np.maximum(np.minimum(q, s) - np.maximum(p, r), 0))
-    union = np.prod(q - p) + np.prod(s - r) - both
-    return float(both / union) if union > 0 else 0.0
 
 
 class _Rows:
@@ -162,24 +155,9 @@ class _Rows:
         return land(known if a.force_suppress else land(known, eq(x[n, j, of], x[n, k, of])), self._overlaps(n, k, j))
 
     def _overlaps(self, n: Scalar, k: Scalar, j: Scalar) -> Scalar:
-        zero = const(0.0, self.data.dtype)
-
-        def span(row: Scalar, d: int) -> tuple[Scalar, Scalar]:
-            p, q = (self.data[n, row, const(self.a.coord_start + d + e)] for e in (0, 2))
-            return min_(p, q), max_(p, q)
-
-        def inner(d: int) -> Scalar:
-            (p, q), (r, s) = span(j, d), span(k, d)
-            return max_(min_(q, s) - max_(p, r), zero)
-
-        def area(row: Scalar) -> Scalar:
-            (p, q), (r, s) = span(row, 0), span(row, 1)
-            return (q - p) * (s - r)
-
-        both = inner(0) * inner(1)
-        union = area(j) + area(k) - both
-        share = select(gt(union, zero), both / select(gt(union, zero), union, const(1.0, union.dtype)), zero)
-        return ge(share, self.overlap[()])
+        begin = self.a.coord_start
+        first, second = (lambda d, row=row: self.data[n, row, const(begin + d)] for row in (j, k))
+        return ge(share(first, second), self.overlap[()])
 
 
 def _rows_compute(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from legato.arith.expr import Expr, Var, const, gt, land, lt, max_, min_, select
+from legato.arith.expr import Expr, Var, const, gt, land, lt, max_, min_
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.ir.attr_record import Attrs
@@ -12,6 +12,7 @@ from legato.ir.op import Op, Relation, Sample
 from legato.ir.types import TensorType, TupleType, Type
 from legato.ops._families import quiet
 from legato.ops._indexing import place
+from legato.ops._overlap import share, share_array
 from legato.ops._rules import INT, WIDE, require_dtype, require_rank, same_dtype, tensor
 from legato.ops._tensors import Array, require_choice
 from legato.ops.sort import sorted_subscripts
@@ -57,22 +58,6 @@ def _relation(
 # ------------------------------------------------------------------------------- NumPy
 
 
-def _corners(box: Array) -> tuple[Array, Array, Array, Array]:
-    y, x = (np.sort(box[k::2]) for k in (0, 1))
-    return y[0], x[0], y[1], x[1]
-
-
-def _overlap(a: Array, b: Array) -> float:
-    """Intersection over union of two boxes; 0 where either has no area."""
-    (ay, ax, by, bx), (cy, cx, dy, dx) = _corners(a), _corners(b)
-    height, width = min(by, dy) - max(ay, cy), min(bx, dx) - max(ax, cx)
-    if not (height > 0 and width > 0):
-        return 0.0
-    inner, first, second = height * width, (by - ay) * (bx - ax), (dy - cy) * (dx - cx)
-    union = first + second - inner
-    return inner / union if first > 0 and second > 0 and union > 0 else 0.0
-
-
 def _reference(
     boxes: Array, scores: Array, most: Array, overlap: Array, least: Array, a: AllClassNMSAttrs
 ) -> tuple[Array, Array]:
@@ -83,7 +68,7 @@ def _reference(
         for i in (len(row) - 1 - np.argsort(row[::-1], kind="stable")[::-1]).tolist():
             if not row[i] > least or len(kept) >= most:
                 continue
-            if not any(_overlap(boxes[b, i], boxes[b, j]) > overlap for j in kept):
+            if not any(share_array(boxes[b, i], boxes[b, j]) > overlap for j in kept):
                 kept.append(i)
         rows += [(b, c, i) for i in kept]
     out = np.zeros((scores.size, 3), np.int64)
@@ -135,25 +120,8 @@ class _Suppression:
 
     def _overlaps(self, b: Expr, i: Expr, j: Expr) -> Expr:
         """Whether intersection over union of boxes `i` and `j` is above the threshold."""
-        zero = const(0.0, self.boxes.dtype)
-
-        def span(box: Expr, k: int) -> tuple[Expr, Expr]:
-            p, q = self.boxes[b, box, k], self.boxes[b, box, k + 2]
-            return min_(p, q), max_(p, q)
-
-        def inner(k: int) -> Expr:
-            (p, q), (r, s) = span(i, k), span(j, k)
-            return min_(q, s) - max_(p, r)
-
-        def area(box: Expr) -> Expr:
-            (p, q), (r, s) = span(box, 0), span(box, 1)
-            return (q - p) * (s - r)
-
-        height, width = inner(0), inner(1)
-        both = height * width
-        union = area(i) + area(j) - both
-        there = land(land(gt(height, zero), gt(width, zero)), land(gt(area(i), zero), gt(area(j), zero)))
-        return land(land(there, gt(union, zero)), gt(select(gt(union, zero), both / union, zero), self.overlap[()]))
+        first, second = (lambda d, box=box: self.boxes[b, box, d] for box in (i, j))
+        return gt(share(first, second), self.overlap[()])
 
 
 def _compute(
