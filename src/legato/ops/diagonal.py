@@ -17,7 +17,7 @@ from legato.ir.expr import Expr
 from legato.ir.op import Op, Relation, Sample
 from legato.ir.types import Type
 from legato.ops._families import Array
-from legato.ops._gradients import extent_of, in_shape, shape_of
+from legato.ops._gradients import dtype_of, extent_of, in_shape, shape_of
 from legato.ops._rules import INT, at_least, known_dim, require_dtype, require_rank, same_dtype, tensor
 
 __all__ = ["MatrixSetDiagAttrs", "TriluAttrs", "matrix_set_diag", "trilu"]
@@ -57,8 +57,6 @@ def _trilu_relation(rel: Relation, data: Type, k: Type, a: TriluAttrs) -> Type:
     x, at = tensor(rel, data, "data"), tensor(rel, k, "k")
     if x.rank < 2:
         raise rel.fail(f"the data has rank {x.rank}, wanted a matrix or more")
-    if x.dtype.is_string:
-        raise rel.fail("it does not take strings: it fills with numbers")
     require_dtype(rel, at, INT, "k")
     require_rank(rel, at, 0, what="k")
     return x
@@ -75,7 +73,8 @@ def _trilu_expand(b: Builder, data: Expr, k: Expr, a: TriluAttrs) -> Expr:
     at = b.minimum(b.maximum(b.cast(k, dtype=dt.int64), b.constant(-_FAR, dt.int64)), b.constant(_FAR, dt.int64))
     first = b.add(rows, at)
     kept = b.greater_equal(columns, first) if a.upper else b.less_equal(columns, first)
-    return b.where(kept, data, b.zeros_like(data))
+    dtype = dtype_of(data)
+    return b.where(kept, data, b.constant("" if dtype.is_string else 0, dtype))
 
 
 trilu = Op(
@@ -85,6 +84,7 @@ trilu = Op(
     type_rel=_trilu_relation,
     reference=_trilu_reference,
     expand=_trilu_expand,
+    storage=True,
     samples=(
         Sample((((3, 4), "float32"), np.array(0, np.int32)), exact=True),
         Sample((((2, 4, 3), "float32"), np.array(-1, np.int64)), {"upper": False}, exact=True),
@@ -92,7 +92,7 @@ trilu = Op(
         Sample((((2, 2), "bool"), np.array(1, np.int32)), exact=True),
         Sample((((0, 3), "float32"), np.array(0, np.int32)), exact=True),
     ),
-    doc="The part of matrices on and above (`upper`), or on and below, diagonal k; elsewhere 0.",
+    doc="The part of matrices on and above (`upper`), or on and below, diagonal k; elsewhere 0, or the empty string.",
 )
 
 # ------------------------------------------------------------------------------- matrix_set_diag

@@ -117,14 +117,8 @@ def reverse_sequence(b: Emitter, x: Expr, lengths: Expr, *, batch_axis: int = 1,
     if b.rank(x) < 2 or sorted((batch_axis, time_axis)) != [0, 1]:
         raise ImportModelError(f"batch_axis {batch_axis} and time_axis {time_axis} of an input of rank {b.rank(x)}, "
                                "wanted 0 and 1, or 1 and 0, of rank 2 or more")  # fmt: skip
-    swapped = (1, 0, *range(2, b.rank(x)))
-    rows = x if batch_axis == 0 else b.transpose(x, axes=swapped)
-    count, steps = b.dims_of(rows)[:2]
-    own = b.expand_dims(b.to(b.counted(lengths, count, "lengths"), dt.int64), axis=1)
-    time = b.expand_dims(b.arange(start=const(0), stop=steps, step=1, dtype=dt.int64), axis=0)
-    mirrored = b.subtract(b.subtract(own, b.constant(1, dt.int64)), time)
-    found = b.take(rows, b.where(b.less(time, own), mirrored, time), axis=1, batch_dims=1)
-    return found if batch_axis == 0 else b.transpose(found, axes=swapped)
+    own = b.counted(lengths, b.dims_of(x)[batch_axis], "lengths")
+    return b.reverse_sequence(x, own, seq_axis=time_axis, batch_axis=batch_axis)
 
 
 def tensor_scatter(

@@ -459,9 +459,5 @@ def trilu(b: Emitter, x: Expr, k: Expr | None = None, *, upper: bool = True) -> 
     """The part on and above (below) the k-th diagonal; elsewhere 0."""
     if b.rank(x) < 2:
         raise ImportModelError(f"the input has rank {b.rank(x)}, wanted a matrix or more")
-    is_known = k is None or b.array(k) is not None
-    row, column = _diagonal(b, x, int(b.scalar(k, "k")) if k is not None and is_known else 0)
-    if k is not None and not is_known:
-        row = b.add(row, b.reshape(k, newshape=()))
-    kept = b.greater_equal(column, row) if upper else b.less_equal(column, row)
-    return b.where(kept, x, b.like(0, x))
+    at = b.constant(0, dt.int64) if k is None else b.reshape(b.single(k, "k"), newshape=())
+    return b.trilu(x, at, upper=bool(upper))
