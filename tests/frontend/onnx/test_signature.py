@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from onnx import helper
@@ -46,3 +48,19 @@ def test_what_is_on_or_off_is_1_or_0() -> None:
         for number in (2, -1):
             with pytest.raises(ImportModelError, match=f"{name} of It is {number}, wanted 0 or 1"):
                 found.convert({name: helper.make_attribute(name, number), **given}, "It", Elements(None))
+
+
+LONG = {"group_query_attention"}  # two kinds of cache, and what each part of the attention may leave out
+
+
+def test_converters_are_short() -> None:
+    """25 lines without the signature, which is as long as the standard's is. What is longer is several ideas."""
+    converters = {function for versions in table().values() for _, function in versions}
+    assert len(converters) > 300
+    assert {function.__name__ for function in converters if _lines(function) > 25} == LONG
+
+
+def _lines(function: Any) -> int:
+    (node,) = ast.parse(inspect.getsource(function)).body
+    assert isinstance(node, ast.FunctionDef)
+    return (node.body[-1].end_lineno or 0) - node.body[0].lineno + 1

@@ -11,10 +11,11 @@ from legato.arith.prove import provably_different, prove_equal
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
+from legato.frontend.onnx.dims import cut
 from legato.frontend.onnx.emitter import Emitter
 from legato.ir.expr import Expr
 
-__all__ = ["attended", "head_scale", "heads_of", "joined", "past_of", "scores_of", "softmax_weights"]
+__all__ = ["attended", "capped", "head_scale", "heads_of", "joined", "past_of", "scores_of", "softmax_weights"]
 
 
 def heads_of(b: Emitter, x: Expr, heads: int | None) -> Expr:
@@ -23,11 +24,7 @@ def heads_of(b: Emitter, x: Expr, heads: int | None) -> Expr:
         return x
     if b.rank(x) != 3 or heads is None or heads < 1:
         raise ImportModelError(f"{heads} heads of an input of rank {b.rank(x)}, wanted 1 or more, and rank 3 or 4")
-    n, length, hidden = b.dims_of(x)
-    size = simplify(hidden // heads)
-    if provably_different(size * heads, hidden):
-        raise ImportModelError(f"a hidden size of {hidden} does not divide into {heads} heads")
-    return b.transpose(b.reshape(x, newshape=(n, length, heads, size), allowzero=True), axes=(0, 2, 1, 3))
+    return b.transpose(cut(b, x, heads), axes=(0, 2, 1, 3))
 
 
 def joined(b: Emitter, y: Expr) -> Expr:
@@ -56,6 +53,14 @@ def head_scale(b: Emitter, q: Expr, scale: float | None = None) -> Expr:
 def scores_of(b: Emitter, q: Expr, k: Expr, scale: float | None = None) -> Expr:
     """The products of each query with each key of its head, scaled."""
     return _by_head(b, b.multiply(q, head_scale(b, q, scale)), b.transpose(k, axes=(0, 1, 3, 2)))
+
+
+def capped(b: Emitter, scores: Expr, most: float) -> Expr:
+    """Scores that tanh holds within ± `most`; where that is not above 0, they stay."""
+    if most <= 0:
+        return scores
+    limit = b.like(most, scores)
+    return b.multiply(b.tanh(b.divide(scores, limit)), limit)
 
 
 def attended(b: Emitter, weights: Expr, v: Expr) -> Expr:

@@ -8,7 +8,7 @@ from legato.arith.expr import const
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.heads import attended, heads_of, joined, past_of, scores_of, softmax_weights
+from legato.frontend.onnx.heads import attended, capped, heads_of, joined, past_of, scores_of, softmax_weights
 from legato.frontend.onnx.rotary import angles_at, turned
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr
@@ -46,13 +46,13 @@ def attention(
     present = (k, v)
     q, k, v = b.wide(q), b.wide(k), b.wide(v)
     raw = scores_of(b, q, k, scale)
-    capped = raw if softcap <= 0.0 else b.multiply(b.tanh(b.divide(raw, b.like(softcap, raw))), b.like(softcap, raw))
+    limited = capped(b, raw, softcap)
     allowed = _window(b, q, k, past, nonpad_kv_seqlen, is_causal, left_window_size, right_window_size)
-    biased = _biased(b, capped, mask, allowed)
-    weights = _weights(b, biased, softmax_precision, biased is not capped)
+    biased = _biased(b, limited, mask, allowed)
+    weights = _weights(b, biased, softmax_precision, biased is not limited)
     y = b.to(attended(b, weights, v), dtype)
     y = joined(b, y) if is_flat else y
-    stages = (raw, capped, biased, weights)
+    stages = (raw, limited, biased, weights)
     if not 0 <= qk_matmul_output_mode < len(stages):
         raise ImportModelError(f"qk_matmul_output_mode is {qk_matmul_output_mode}, wanted 0 to 3")
     return (y, *present, b.to(stages[qk_matmul_output_mode], dtype))

@@ -12,6 +12,7 @@ from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError
 from legato.frontend.onnx.causal import causal_conv
+from legato.frontend.onnx.dims import cut
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import Captures
 from legato.frontend.onnx.heads import head_scale
@@ -19,7 +20,7 @@ from legato.frontend.onnx.loops import Loop, Stack
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
 
-_RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}
+_RULES = {"linear": set[str](), "gated": {"decay"}, "delta": {"beta"}, "gated_delta": {"beta", "decay"}}
 
 
 def linear_attention(
@@ -39,41 +40,29 @@ def linear_attention(
 ) -> tuple[Expr, Expr]:
     """What queries find in a state [batch, heads, key, value] to which each step adds its key and value; and the state
     after the last. `chunk_size` says how others compute it."""
-    if update_rule not in _RULES:
-        raise ImportModelError(f"update_rule is {update_rule!r}, wanted one of {', '.join(_RULES)}")
-    for name, x, wanted in zip(("decay", "beta"), (decay, beta), _RULES[update_rule], strict=True):
-        if (x is not None) != wanted:
-            raise ImportModelError(f"update_rule {update_rule!r} with{'out' if x is None else ''} the input {name}")
+    given = {name for name, x in (("beta", beta), ("decay", decay)) if x is not None}
+    if given != _RULES.get(update_rule):
+        rules = "; ".join(f"{rule}: {' and '.join(sorted(names)) or 'neither'}" for rule, names in _RULES.items())
+        got = f"update_rule is {update_rule!r}, with {' and '.join(sorted(given)) or 'neither beta nor decay'}"
+        raise ImportModelError(got, hint=f"what there is with each rule: {rules}")
     if min(q_num_heads, kv_num_heads) < 1 or max(q_num_heads, kv_num_heads) % min(q_num_heads, kv_num_heads):
         raise ImportModelError(f"{q_num_heads} heads of queries and {kv_num_heads} of keys: neither divides the other")
     q, k, v = _steps(b, query, q_num_heads), _steps(b, key, kv_num_heads), _steps(b, value, kv_num_heads)
-    q = b.multiply(q, head_scale(b, q, scale or None))
-    q = _shared(b, q, kv_num_heads)
-    row, column = b.expand_dims(k, axis=3), b.expand_dims(v, axis=3)
-    given = {"q": q, "k": row, "v": column}
-    if decay is not None:
-        given["decay"] = b.exp(_decay(b, decay, k, kv_num_heads))
-    if beta is not None:
-        given["beta"] = b.transpose(_beta(b, beta, kv_num_heads), axes=(0, 1, 3, 2, 4))
-    _, batch, heads, size = b.dims_of(k)
-    shape = (batch, heads, size, b.dims_of(v)[3])
+    q = _shared(b, b.multiply(q, head_scale(b, q, scale or None)), kv_num_heads)
+    parts = {"q": q, "k": b.expand_dims(k, axis=3), "v": b.expand_dims(v, axis=3)}
+    parts |= {} if decay is None else {"decay": _factors(b, decay, k, kv_num_heads)}
+    parts |= {} if beta is None else {"beta": _rates(b, beta, kv_num_heads)}
+    shape = (*b.dims_of(k)[1:], b.dims_of(v)[3])
     first = b.full(b.like(0, q), shape=shape) if past_state is None else _state(b, past_state, shape)
-    y, last = _run(b, _Scan(b, given), first, b.dims_of(query)[1])
-    steps, n, groups, each, width = b.dims_of(y)
-    y = b.reshape(b.transpose(y, axes=(1, 0, 2, 3, 4)), newshape=(n, steps, groups * each * width), allowzero=True)
+    y, last = _run(b, _Scan(b, parts), first, b.dims_of(query)[1])
+    steps, n, *inner = b.dims_of(y)
+    y = b.reshape(b.transpose(y, axes=(1, 0, 2, 3, 4)), newshape=(n, steps, b.product(inner)), allowzero=True)
     return b.to(y, b.dtype(query)), b.to(last, b.dtype(query if past_state is None else past_state))
 
 
 def _steps(b: Emitter, x: Expr, heads: int) -> Expr:
     """[steps, batch, heads, size] in the dtype to compute in, of [batch, steps, heads · size]."""
-    if b.rank(x) != 3:
-        raise ImportModelError(f"an input {x.ty}, wanted one of rank 3")
-    n, steps, hidden = b.dims_of(x)
-    size = simplify(hidden // heads)
-    if provably_different(size * heads, hidden):
-        raise ImportModelError(f"a hidden size of {hidden} does not divide into {heads} heads")
-    x = b.reshape(b.wide(x), newshape=(n, steps, heads, size), allowzero=True)
-    return b.transpose(x, axes=(1, 0, 2, 3))
+    return b.transpose(cut(b, b.wide(x), heads), axes=(1, 0, 2, 3))
 
 
 def _shared(b: Emitter, q: Expr, heads: int) -> Expr:
@@ -85,14 +74,16 @@ def _shared(b: Emitter, q: Expr, heads: int) -> Expr:
     return b.reshape(q, newshape=(steps, n, heads, count // heads, size), allowzero=True)
 
 
-def _decay(b: Emitter, decay: Expr, k: Expr, heads: int) -> Expr:
-    """The exponents [steps, batch, heads, size of keys or 1, 1]: one for each head, or for each element of its keys."""
-    return b.expand_dims(_stretched(b, _steps(b, decay, heads), 3, b.dims_of(k)[3], "decay"), axis=4)
+def _factors(b: Emitter, decay: Expr, k: Expr, heads: int) -> Expr:
+    """What states decay by [steps, batch, heads, size of keys or 1, 1]: each head, or each element of its keys."""
+    exponents = _stretched(b, _steps(b, decay, heads), 3, b.dims_of(k)[3], "decay")
+    return b.exp(b.expand_dims(exponents, axis=4))
 
 
-def _beta(b: Emitter, beta: Expr, heads: int) -> Expr:
-    """The rates [steps, batch, 1, heads or 1, 1]."""
-    return b.expand_dims(_stretched(b, _steps(b, beta, 1), 3, const(heads), "beta"), axis=4)
+def _rates(b: Emitter, beta: Expr, heads: int) -> Expr:
+    """What values are taken on by [steps, batch, heads or 1, 1, 1]."""
+    rates = _stretched(b, _steps(b, beta, 1), 3, const(heads), "beta")
+    return b.transpose(b.expand_dims(rates, axis=4), axes=(0, 1, 3, 2, 4))
 
 
 def _stretched(b: Emitter, x: Expr, axis: int, wanted: Dim, what: str) -> Expr:

@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 from legato.arith.expr import const
-from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.onnx.dims import halves
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import activation
 from legato.ir.expr import Expr
@@ -35,10 +35,7 @@ def quick_gelu(b: Emitter, x: Expr, *, alpha: float = 1.702) -> Expr:
 def bias_split_gelu(b: Emitter, x: Expr, bias: Expr) -> Expr:
     """The first half of the last dim, times gelu of the second."""
     total = b.add(b.wide(x), b.wide(bias))
-    extent = b.dim_of(total, -1)
-    half = simplify(extent // 2)
-    b.require(simplify(half * 2), extent, "two halves")
-    left, right = b.columns(total, 0, half), b.columns(total, half, extent)
+    left, right = halves(b, total)
     return b.to(b.multiply(left, b.nn.gelu(right)), b.dtype(x))
 
 
@@ -90,13 +87,7 @@ def swi_glu(
 ) -> Expr:
     """g · sigmoid(alpha · g) · (l + beta), where g is `gate`, at most `limit`, and l is `up`, within ± limit. Without
     `up` the two are the halves of the last dim."""
-    extent, g = b.dim_of(gate, -1), b.wide(gate)
-    if up is None:
-        half = simplify(extent // 2)
-        b.require(simplify(half * 2), extent, "two halves")
-        g, linear = b.columns(g, 0, half), b.columns(g, half, extent)
-    else:
-        linear = b.wide(up)
+    g, linear = halves(b, b.wide(gate)) if up is None else (b.wide(gate), b.wide(up))
     if limit > 0:
         g, linear = b.minimum(g, b.like(limit, g)), b.clip(linear, a_min=-limit, a_max=limit)
     y = b.multiply(g, b.sigmoid(b.multiply(g, b.like(activation_alpha, g))))

@@ -11,7 +11,7 @@ from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.heads import attended, heads_of, joined, past_of, scores_of
+from legato.frontend.onnx.heads import attended, capped, heads_of, joined, past_of, scores_of
 from legato.frontend.onnx.rotary import angles_at, places_from, turned
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
@@ -68,24 +68,15 @@ def group_query_attention(
     k = _normalised(b, k, k_norm_weight, qk_norm_epsilon if k_norm_epsilon is None else k_norm_epsilon)
     rows = _Rows(b, b.dims_of(q)[2], seqlens_k, query_seqlens)
     if do_rotary:
-        if cos_cache is None or sin_cache is None:
-            raise ImportModelError("rotary positions without their tables")
-        positions = rows.positions
-        if position_ids is not None:
-            total = total_sequence_length if query_seqlens is None else None
-            positions = _given(b, position_ids, b.dims_of(q)[2], total)
-        cos, sin = (angles_at(b, table, positions) for table in (cos_cache, sin_cache))
-        q, k = (turned(b, x, cos, sin, interleaved=rotary_interleaved, count=_count(b, cos)) for x in (q, k))
+        total = total_sequence_length if query_seqlens is None else None
+        places = rows.positions if position_ids is None else _given(b, position_ids, b.dims_of(q)[2], total)
+        q, k = _turned(b, (q, k), cos_cache, sin_cache, places, interleaved=rotary_interleaved)
     past = past_of(past_key, past_value)
     if sliding_window_cache:
         held = rows.of_a_window(past, (k, v), local_window_size)
     else:
         held = rows.of_all(past, (k, v), total_sequence_length, causal=causal, window=local_window_size)
-    scores = scores_of(b, b.wide(q), b.wide(held.keys), scale)
-    if softcap > 0:
-        scores = b.multiply(b.tanh(b.divide(scores, b.like(softcap, scores))), b.like(softcap, scores))
-    scores = scores if attention_bias is None else b.add(scores, b.to(held.bias(b, attention_bias), b.dtype(scores)))
-    scores = b.where(held.seen, scores, b.like(-np.inf, scores))
+    scores = held.scores(b, q, attention_bias, scale, softcap)
     weights = _weights(b, scores, head_sink, smooth=smooth_softmax > 0)
     y = joined(b, b.to(attended(b, weights, b.wide(held.values)), b.dtype(query)))
     if sliding_window_cache or b.outputs < 4:
@@ -128,10 +119,18 @@ def _given(b: Emitter, positions: Expr, length: Dim, total: Expr | None) -> Expr
     return b.where(is_first, places_from(b, first, length), positions)
 
 
-def _count(b: Emitter, table: Expr) -> int:
-    """How many elements of a head a table turns; 0 where that is not known, which are then all."""
-    columns = b.dim_of(table, -1)
-    return 2 * int(columns.value) if isinstance(columns, Const) else 0
+def _turned(
+    b: Emitter, heads: tuple[Expr, Expr], cos: Expr | None, sin: Expr | None, places: Expr, *, interleaved: bool
+) -> tuple[Expr, Expr]:
+    """Heads of queries and keys, turned by the rows of tables at their places. Where it is not known how many elements
+    of a head the tables turn, it is all."""
+    if cos is None or sin is None:
+        raise ImportModelError("rotary positions without their tables")
+    columns = b.dim_of(cos, -1)
+    count = 2 * int(columns.value) if isinstance(columns, Const) else 0
+    angles = angles_at(b, cos, places), angles_at(b, sin, places)
+    first, second = (turned(b, x, *angles, interleaved=interleaved, count=count) for x in heads)
+    return first, second
 
 
 def _weights(b: Emitter, scores: Expr, sink: Expr | None, *, smooth: bool) -> Expr:
@@ -158,7 +157,13 @@ class _Held:
     seen: Expr
     places: Expr | None = None
 
-    def bias(self, b: Emitter, x: Expr) -> Expr:
+    def scores(self, b: Emitter, q: Expr, bias: Expr | None, scale: float | None, softcap: float) -> Expr:
+        """Those of each key that a query sees; of others, -∞."""
+        found = capped(b, scores_of(b, b.wide(q), b.wide(self.keys), scale), softcap)
+        found = found if bias is None else b.add(found, b.to(self._bias(b, bias), b.dtype(found)))
+        return b.where(self.seen, found, b.like(-np.inf, found))
+
+    def _bias(self, b: Emitter, x: Expr) -> Expr:
         """What is added to the scores: x [batch or 1, heads or 1, length, tokens] for each of the keys."""
         if self.places is not None:
             batch, (_, *inner) = b.dims_of(self.places)[0], b.dims_of_rank(x, 4, "attention_bias")

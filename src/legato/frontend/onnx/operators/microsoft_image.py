@@ -8,6 +8,7 @@ from legato.arith.expr import const
 from legato.arith.simplify import simplify
 from legato.base.errors import ImportModelError
 from legato.frontend.onnx.activated import activated
+from legato.frontend.onnx.dims import channels_first, channels_last
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import nn, sampling
 from legato.ir.expr import Expr
@@ -38,20 +39,9 @@ def fused_conv(
     return b.to(activated(b, y, activation, activation_params), b.dtype(x))
 
 
-def _channels_first(b: Emitter, x: Expr) -> Expr:
-    rank = b.rank(x)
-    return b.transpose(x, axes=(0, rank - 1, *range(1, rank - 1)))
-
-
-def _channels_last(b: Emitter, x: Expr) -> Expr:
-    return b.transpose(x, axes=(0, *range(2, b.rank(x)), 1))
-
-
 def _in_channels_first(b: Emitter, x: Expr, make: Callable[[Expr], Expr]) -> Expr:
     """What `make` gives for an image whose channels are its last dim; so are those of the result."""
-    if b.rank(x) < 3:
-        raise ImportModelError(f"the input is {x.ty}, wanted batch, spatial dims and channels")
-    return _channels_last(b, make(_channels_first(b, x)))
+    return channels_last(b, make(channels_first(b, x)))
 
 
 def nhwc_conv(
@@ -88,7 +78,7 @@ def nhwc_fused_conv(
     strides: tuple[int, ...] = (),
 ) -> Expr:
     """A convolution of channels last, by a weight of channels first."""
-    first = None if added is None else _channels_first(b, added)
+    first = None if added is None else channels_first(b, added)
 
     def convolved(x: Expr) -> Expr:
         return fused_conv(b, x, weight, bias, first, activation=activation, activation_params=activation_params,

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from legato.arith.simplify import simplify
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.causal import causal_conv
+from legato.frontend.onnx.dims import channels_first
+from legato.frontend.onnx.dims import channels_last as by_channel
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import linear_attention as standard
 from legato.ir.expr import Expr
@@ -67,23 +69,24 @@ def causal_conv_with_state(
         raise UnsupportedError("attributes of CausalConvWithState that ONNX Runtime has for CUDA alone")
     if not channels_last:
         return causal_conv(b, x, weight, bias, past_state, activation=activation, dilation=dilation)
+    past = None if past_state is None else _in_one(b, past_state)
+    y, state = causal_conv(b, _in_one(b, x), weight, bias, past, activation=activation, dilation=dilation)
     channels = b.dims_of(x)[2:]
-    past = None if past_state is None else _channels_first(b, past_state)
-    y, state = causal_conv(b, _channels_first(b, x), weight, bias, past, activation=activation, dilation=dilation)
-    return _channels_last(b, y, channels), _channels_last(b, state, channels)
+    return _apart(b, y, channels), _apart(b, state, channels)
 
 
-def _channels_last(b: Emitter, x: Expr, channels: Sequence[Dim]) -> Expr:
-    x = b.transpose(x, axes=(0, 2, 1))
-    return b.reshape(x, newshape=(*b.dims_of(x)[:2], *channels), allowzero=True)
-
-
-def _channels_first(b: Emitter, x: Expr) -> Expr:
+def _in_one(b: Emitter, x: Expr) -> Expr:
+    """[batch, channels, length], from [batch, length, channels…]."""
     if b.rank(x) < 3:
         raise ImportModelError(f"the input is {x.ty}, wanted batch, length and channels")
     n, length, *channels = b.dims_of(x)
-    flat = b.reshape(x, newshape=(n, length, simplify(b.product(channels))), allowzero=True)
-    return b.transpose(flat, axes=(0, 2, 1))
+    return channels_first(b, b.reshape(x, newshape=(n, length, simplify(b.product(channels))), allowzero=True))
+
+
+def _apart(b: Emitter, x: Expr, channels: Sequence[Dim]) -> Expr:
+    """`_in_one` undone."""
+    x = by_channel(b, x)
+    return b.reshape(x, newshape=(*b.dims_of(x)[:2], *channels), allowzero=True)
 
 
 def linear_attention_gate(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from legato.arith.expr import const
 from legato.arith.prove import provably_different, prove_equal
 from legato.arith.simplify import simplify
@@ -10,6 +12,7 @@ from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import norm
 from legato.ir.expr import Expr
+from legato.ir.types import Dim
 
 DOMAIN = "com.microsoft"
 
@@ -157,23 +160,26 @@ def branchwise_rms_norm(
 ) -> Expr:
     """Of each branch, [branches, size] of the last dims, or `num_branches` in the last one."""
     wide, dims = b.wide(x), b.dims_of(x)
-    if len(dims) < 2 - bool(num_branches):
-        raise ImportModelError(f"branches of {x.ty}")
-    if num_branches:
+    if num_branches and dims:
         size = simplify(dims[-1] // num_branches)
         b.require(simplify(size * num_branches), dims[-1], "branches of one size")
         wide = b.reshape(wide, newshape=(*dims[:-1], num_branches, size), allowzero=True)
-    *_, branches, size = b.dims_of(wide)
-    y = norm.rms_normalization(b, wide, b.full(b.like(1, wide), shape=(size,)), epsilon=epsilon)
+    if b.rank(wide) < 2:
+        raise ImportModelError(f"branches of {x.ty}")
+    y = norm.rms_normalization(b, wide, b.full(b.like(1, wide), shape=b.dims_of(wide)[-1:]), epsilon=epsilon)
     if scale is not None:
-        own = b.to(scale, b.dtype(y))
-        if b.rank(own) not in (1, 2):
-            raise ImportModelError(f"a scale {scale.ty}, wanted one of rank 1 or 2")
-        extent = b.dims_of(own)[0]
-        if b.rank(own) == 1 and not prove_equal(extent, size):
-            if not provably_different(extent, size):
-                raise UnsupportedError(f"whether a scale {scale.ty} is of all branches or of one of {size}",
-                                       hint=b.way_out(extent, 1))  # fmt: skip
-            own = b.reshape(own, newshape=(branches, size), allowzero=True)
-        y = b.multiply(y, own)
+        y = b.multiply(y, _of_branches(b, b.to(scale, b.dtype(y)), b.dims_of(wide)[-2:]))
     return b.to(b.reshape(y, newshape=dims, allowzero=True), b.dtype(x))
+
+
+def _of_branches(b: Emitter, scale: Expr, shape: Sequence[Dim]) -> Expr:
+    """A scale of branches of `shape`: of one, which all have, or of all, whose dims may be one."""
+    if b.rank(scale) not in (1, 2):
+        raise ImportModelError(f"a scale {scale.ty}, wanted one of rank 1 or 2")
+    extent, size = b.dims_of(scale)[0], shape[-1]
+    if b.rank(scale) == 2 or prove_equal(extent, size):
+        return scale
+    if not provably_different(extent, size):
+        raise UnsupportedError(f"whether a scale {scale.ty} is of all branches or of one of {size}",
+                               hint=b.way_out(extent, 1))  # fmt: skip
+    return b.reshape(scale, newshape=tuple(shape), allowzero=True)

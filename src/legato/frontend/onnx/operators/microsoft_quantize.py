@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from legato.base.errors import ImportModelError
+from legato.frontend.onnx import dims
 from legato.frontend.onnx.codes import codes, needed, numbers, parameters
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import activation, nn, quantize
@@ -131,16 +132,9 @@ def q_linear_leaky_relu(
 # ------------------------------------------------------------------ channels first or last
 
 
-def _first(b: Emitter, x: Expr, is_last: int) -> Expr:
-    """`x` with its channels, which are last if that is so, first."""
-    rank = b.rank(x)
-    return b.transpose(x, axes=(0, rank - 1, *range(1, rank - 1))) if is_last else x
-
-
-def _last(b: Emitter, x: Expr, is_last: int) -> Expr:
-    """`_first` undone."""
-    rank = b.rank(x)
-    return b.transpose(x, axes=(0, *range(2, rank), 1)) if is_last else x
+def _in_order(b: Emitter, x: Expr, is_last: int, make: Callable[[Expr], Expr]) -> Expr:
+    """What `make` gives for an image whose channels are first, or last if that is so; so are those of the result."""
+    return dims.channels_last(b, make(dims.channels_first(b, x))) if is_last else make(x)
 
 
 def q_linear_average_pool(
@@ -159,17 +153,20 @@ def q_linear_average_pool(
     pads: tuple[int, ...] = (),
     strides: tuple[int, ...] = (),
 ) -> Expr:
-    values = _first(b, numbers(b, x, x_scale, x_zero), channels_last)
-    means = nn.average_pool(b, values, auto_pad=auto_pad, ceil_mode=ceil_mode, count_include_pad=count_include_pad,
-                            kernel_shape=kernel_shape, pads=pads, strides=strides)  # fmt: skip
-    return codes(b, _last(b, means, channels_last), needed(scale, "Y_scale"), zero, x)
+    def pooled(v: Expr) -> Expr:
+        return nn.average_pool(b, v, auto_pad=auto_pad, ceil_mode=ceil_mode, count_include_pad=count_include_pad,
+                               kernel_shape=kernel_shape, pads=pads, strides=strides)  # fmt: skip
+
+    means = _in_order(b, numbers(b, x, x_scale, x_zero), channels_last, pooled)
+    return codes(b, means, needed(scale, "Y_scale"), zero, x)
 
 
 def q_linear_global_average_pool(
     b: Emitter, x: Expr, x_scale: Expr, x_zero: Expr, scale: Expr, zero: Expr, *, channels_last: bool = False
 ) -> Expr:
-    means = nn.global_average_pool(b, _first(b, numbers(b, x, x_scale, x_zero), channels_last))
-    return codes(b, _last(b, means, channels_last), scale, zero, x)
+    values = numbers(b, x, x_scale, x_zero)
+    means = _in_order(b, values, channels_last, lambda v: nn.global_average_pool(b, v))
+    return codes(b, means, scale, zero, x)
 
 
 def q_linear_reduce_mean(
@@ -208,7 +205,9 @@ def q_linear_conv(
     pads: tuple[int, ...] = (),
     strides: tuple[int, ...] = (),
 ) -> Expr:
-    y = quantize.q_linear_conv(b, _first(b, x, channels_last), x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero,
-                               bias, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape,
-                               pads=pads, strides=strides)  # fmt: skip
-    return _last(b, y, channels_last)
+    def convolved(x: Expr) -> Expr:
+        return quantize.q_linear_conv(b, x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias,
+                                      auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape,
+                                      pads=pads, strides=strides)  # fmt: skip
+
+    return _in_order(b, x, channels_last, convolved)

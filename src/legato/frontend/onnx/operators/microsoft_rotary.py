@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from legato.arith.expr import const
-from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
+from legato.frontend.onnx.dims import halves
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.heads import heads_of
 from legato.frontend.onnx.rotary import angles_at, heads_by_table, places_from, turned
@@ -105,27 +105,28 @@ def relative_position_bias(
     larger share buckets, as in T5."""
     rows, columns = b.dim(query_length, "queries"), b.dim(key_length, "keys")
     buckets = b.known(b.dims_of_rank(table, 2, "buckets")[0], "the number of buckets")
-    if buckets < 2 + 2 * is_bidirectional or max_distance <= buckets // (4 if is_bidirectional else 2):
+    sides = 2 if is_bidirectional else 1
+    if buckets < 2 * sides or max_distance <= buckets // (2 * sides):
         raise ImportModelError(f"{buckets} buckets of distances up to {max_distance}")
-    key = b.arange(start=const(0), stop=columns, step=1, dtype=dt.int64)
-    row = b.expand_dims(b.arange(start=const(0), stop=rows, step=1, dtype=dt.int64), axis=1)
-    behind = b.subtract(key, row)  # how far a key is behind a query
-    zero = b.constant(0, dt.int64)
-    base: Expr = zero
-    if is_bidirectional:
-        buckets //= 2
-        base = b.where(b.greater(behind, zero), b.constant(buckets, dt.int64), zero)
-        distance = b.abs(behind)
+    key, query = (b.arange(start=const(0), stop=d, step=1, dtype=dt.int64) for d in (columns, rows))
+    ahead = b.subtract(key, b.expand_dims(query, axis=1))
+    zero, own = b.constant(0, dt.int64), buckets // sides
+    if sides == 1:
+        bucket = _bucket(b, b.maximum(b.negative(ahead), zero), own, max_distance)
     else:
-        distance = b.maximum(b.negative(behind), zero)
-    exact = buckets // 2
-    near = b.maximum(distance, b.constant(1, dt.int64))
-    steps = b.divide(b.log(b.divide(b.cast(near, dtype=dt.float32), b.constant(float(exact)))),
-                     b.constant(math.log(max_distance / exact)))  # fmt: skip
-    far = b.cast(b.multiply(steps, b.constant(float(buckets - exact))), dtype=dt.int64)
-    far = b.minimum(b.add(far, b.constant(exact, dt.int64)), b.constant(buckets - 1, dt.int64))
-    bucket = b.add(base, b.where(b.less(distance, b.constant(exact, dt.int64)), distance, far))
+        side = b.multiply(b.cast(b.greater(ahead, zero), dtype=dt.int64), b.constant(own, dt.int64))
+        bucket = b.add(side, _bucket(b, b.abs(ahead), own, max_distance))
     return b.expand_dims(b.transpose(b.take(table, bucket, axis=0), axes=(2, 0, 1)), axis=0)
+
+
+def _bucket(b: Emitter, distance: Expr, buckets: int, most: int) -> Expr:
+    """The bucket of each distance: half of them have one distance each, the others, up to `most`, ever more."""
+    exact = buckets // 2
+    far = b.cast(b.maximum(distance, b.constant(1, dt.int64)), dtype=dt.float32)
+    steps = b.divide(b.log(b.divide(far, b.constant(float(exact)))), b.constant(math.log(most / exact)))
+    more = b.cast(b.multiply(steps, b.constant(float(buckets - exact))), dtype=dt.int64)
+    shared = b.minimum(b.add(more, b.constant(exact, dt.int64)), b.constant(buckets - 1, dt.int64))
+    return b.where(b.less(distance, b.constant(exact, dt.int64)), distance, shared)
 
 
 def gated_relative_position_bias(
@@ -145,10 +146,6 @@ def gated_relative_position_bias(
         raise ImportModelError("queries without padding (token_offset): give them with it")
     heads = heads_of(b, b.add(b.wide(query), b.wide(query_bias)), num_heads)
     z = b.add(b.matmul(heads, b.wide(weight)), b.wide(bias))
-    extent = b.dim_of(z, -1)
-    half = simplify(extent // 2)
-    b.require(simplify(half * 2), extent, "two halves")
-    bounds = ((const(0), half), (half, extent))
-    u, r = (b.sigmoid(b.sum(b.columns(z, *bound), axis=(3,), keepdims=True)) for bound in bounds)
+    u, r = (b.sigmoid(b.sum(half, axis=(3,), keepdims=True)) for half in halves(b, z))
     gate = b.add(b.multiply(u, b.subtract(b.multiply(r, b.wide(eco_a)), b.like(1, r))), b.like(2, r))
     return b.to(b.multiply(gate, b.wide(rel_pos)), b.dtype(query))

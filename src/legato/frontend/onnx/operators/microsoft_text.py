@@ -37,21 +37,18 @@ def word_conv_embedding(
     filters, one, size, width = b.dims_of(weight)
     b.require(one, const(1), "channels of words")
     b.require(width, b.dims_of_rank(characters, 2, "characters")[1], "elements of a character")
-    count, length = b.dims_of_rank(words, 2, "words")
-    room = simplify(length - size)
+    room = simplify(b.dims_of_rank(words, 2, "words")[1] - size)
     b.require_least(room, const(0), "characters of a word beside those of a window")
-    positions = simplify(room + 1)
-    found = b.take(b.take(characters, words, axis=0), _windows(b, positions, size), axis=1, mode="fast")
-    rows = b.reshape(found, newshape=(simplify(count * positions), simplify(size * width)), allowzero=True)
-    matrix = b.reshape(weight, newshape=(filters, simplify(size * width)), allowzero=True)
-    z = b.tanh(b.add(b.nn.dense(rows, matrix), bias))
-    z = b.reshape(z, newshape=(count, positions, filters), allowzero=True)
-    zero = b.like(0, words)
-    given = b.sum(b.cast(b.greater(words, zero), dtype=dt.int64), axis=(1,), keepdims=True)
-    last = b.maximum(b.subtract(given, b.extent(size, dt.int64)), b.constant(0, dt.int64))
-    inside = b.less_equal(b.arange(start=const(0), stop=positions, step=1, dtype=dt.int64), last)
-    y = b.max(b.where(b.expand_dims(inside, axis=2), z, b.like(-1, z)), axis=(1,))  # tanh is not below
-    return b.where(b.greater(b.columns(words, 0, 1), zero), y, b.like(0, y))
+    places = _windows(b, simplify(room + 1), size)
+    found = b.take(b.take(characters, words, axis=0), places, axis=1, mode="fast")
+    taps = b.reshape(weight, newshape=(filters, size, width), allowzero=True)
+    z = b.tanh(b.add(b.einsum(found, taps, equation="npsw,fsw->npf"), bias))
+    is_given = b.greater(words, b.like(0, words))
+    last = b.subtract(b.sum(b.cast(is_given, dtype=dt.int64), axis=(1,), keepdims=True), b.extent(size, dt.int64))
+    first = b.columns(places, 0, 1)  # of a window; those of characters alone count, and the one that all have
+    inside = b.less_equal(first, b.expand_dims(b.maximum(last, b.constant(0, dt.int64)), axis=1))
+    y = b.max(b.where(inside, z, b.like(-1, z)), axis=(1,))  # tanh is not below
+    return b.where(b.columns(is_given, 0, 1), y, b.like(0, y))
 
 
 def n_gram_repeat_block(b: Emitter, ids: Expr, scores: Expr, *, ngram_size: int) -> Expr:
