@@ -45,6 +45,7 @@ from legato.lower.signature import host_op_info, input_types
 from legato.lower.strings import numbered
 from legato.lower.supported import reachable, require_shallow, require_supported
 from legato.ops import table
+from legato.ops._own import called, operators, own_operators
 from legato.pipelines import DEFAULT, completed, for_bodies, for_precision
 from legato.runtime.executable import Executable
 from legato.runtime.floats import float_environment
@@ -214,16 +215,6 @@ def require_path(model: object) -> None:
         raise CompileError(f"{model} is code: to have its model, it would be run", hint=hint)
 
 
-def operators(extra: Iterable[Op] = ()) -> dict[str, Op]:
-    """The package's operators and `extra`, by name; a name of the package's cannot be taken."""
-    found = dict(table())
-    for op in extra:
-        if op.name in found and found[op.name] is not op:
-            raise CompileError(f"an operator called {op.name!r} exists already")
-        found[op.name] = op
-    return found
-
-
 @dataclass(slots=True)
 class Compiled:
     """The executable and how it came about: modules of code that had to be compiled, seconds per stage, modules that
@@ -330,7 +321,7 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
             constants,
             threads=options.threads,
             memory_limit=options.memory_limit,
-            host_ops=host_runner(options.ops) if info.host_ops else None,
+            host_ops=_host_runner(mod, options, info),
             packed=packed,
         )
     return Compiled(executable, objects.compiled, clock.seconds, observer.kept)
@@ -480,6 +471,12 @@ def _kernels(program: HostProgram, exports: Mapping[str, int]) -> str:
         kernel_from_work(name, exports[name], facts.work, tuple(operators[name]), sites[name])
         for name, facts in program.facts.items()
     )
+
+
+def _host_runner(mod: Module, options: CompileOptions, info: Program) -> ByReference | None:
+    """What runs the operators of `mod` that have no native code."""
+    own = own_operators((*options.ops, *called(mod, {record.op for record in info.host_ops})))
+    return host_runner(own.values()) if info.host_ops else None
 
 
 def host_runner(extra: Iterable[Op] = ()) -> ByReference:

@@ -91,6 +91,8 @@ def ask(asker: Asker, op: Op, span: Span | None, types: Sequence[Type], attrs: A
         return None
     if found is None:
         return None
+    if not isinstance(found, Type):
+        raise asker.fail(f"its relation gives {found!r}, wanted a type", hint="TensorType(shape, dtype)")
     op.require_computed(asker, attrs, (found,), "gives no {}")
     found = _normal(found)
     fault = tensor_fault(found)

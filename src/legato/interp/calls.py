@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import count
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,9 +22,9 @@ from legato.interp.activation import Activation
 from legato.interp.constraints import require
 from legato.interp.context import Context
 from legato.interp.dims import dim_value, fit
-from legato.interp.operators import apply_operator
+from legato.interp.operators import apply_operator, require_dtypes
 from legato.interp.packed import call_outside
-from legato.interp.values import Closure, Data, Value
+from legato.interp.values import Closure, Data, Value, narrowed
 from legato.ir.attrs import default_attrs
 from legato.ir.call_tir import CALL_TIR, CallTirAttrs, program_dims, program_fault
 from legato.ir.devices import ON_DEVICE
@@ -66,8 +66,7 @@ def apply(context: Context, env: Activation, node: Call, callee: Value, args: Se
                 return args[0]  # of any type, a function too
             if callee in OUTSIDE:
                 return call_outside(context, env, node, callee, args)
-            result = apply_operator(context.asked, id(node), callee, args, attrs, node.ty, env.dims)
-            return context.widen(result)
+            return context.widen(_apply_op(context, env, node, callee, args, attrs))
         case Constructor():
             return Data(callee, tuple(args))
         case Closure():
@@ -107,6 +106,21 @@ def _stated_dims(env: Activation, callee: Closure, node: Call) -> Mapping[DimVar
         for param, arg in zip(params, node.type_args, strict=True)
         if isinstance(param, DimVar) and isinstance(arg, Dim) and all(v in env.dims for v in variables(arg))
     }
+
+
+def _apply_op(context: Context, env: Activation, node: Call, op: Op, args: Sequence[Value], attrs: Any) -> Value:
+    """The value of an operator. In float64 mode one that refuses that dtype, as those that loops give do, is computed
+    in the program's own dtypes."""
+    try:
+        result = apply_operator(context.asked, id(node), op, args, attrs, node.ty, env.dims)
+    except RunError:
+        own = tuple(narrowed(a, e.ty) for a, e in zip(args, node.args, strict=True)) if context.float64 else args
+        if all(a is b for a, b in zip(args, own, strict=True)):
+            raise
+        result = apply_operator(context.asked, id(node), op, own, attrs, node.ty, env.dims)
+    if not context.float64:
+        require_dtypes(op, result, node.ty)
+    return result
 
 
 def _call_tir(context: Context, env: Activation, args: Sequence[Value], attrs: CallTirAttrs) -> Value:

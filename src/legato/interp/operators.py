@@ -23,7 +23,7 @@ from legato.interp.values import Value, evaluate_op
 from legato.ir.op import Op
 from legato.ir.types import Dim, ShapeType, TensorType, TupleType, Type, dims
 
-__all__ = ["Asked", "apply_operator", "extent"]
+__all__ = ["Asked", "apply_operator", "extent", "require_dtypes"]
 
 Asked = dict[int, tuple[Op, Any, tuple[Type | None, ...]]]  # by id of the call: what was allowed last
 
@@ -87,6 +87,15 @@ def _fitted(op: Op, result: Value, wanted: Any) -> Value:
     if 0 in result.shape and 0 in wanted and None not in wanted:
         return np.empty(wanted, result.dtype)
     raise RunError(f"{op.name}: the result has the shape {result.shape}, wanted {wanted}")
+
+
+def require_dtypes(op: Op, result: Value, ty: Type | None) -> None:
+    """RunError where a reference's result is of another dtype than its type says."""
+    if isinstance(ty, TupleType):
+        for part, t in zip(result, ty.fields, strict=True):
+            require_dtypes(op, part, t)
+    elif isinstance(ty, TensorType) and isinstance(result, np.ndarray) and result.dtype != ty.dtype.numpy:
+        raise RunError(f"{op.name}: its reference gives {result.dtype}, wanted {ty.dtype}")
 
 
 def _agree(got: Sequence[int], wanted: Sequence[int | None]) -> bool:

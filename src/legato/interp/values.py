@@ -14,13 +14,14 @@ from legato.base.node import post_order
 from legato.base.strings import is_text, string_array, without_zeros
 from legato.ir.expr import Call, Constant, Constructor, Expr, Function, Tuple
 from legato.ir.op import Op
+from legato.ir.types import TensorType, TupleType, Type
 from legato.runtime.floats import float_environment
 from legato.runtime.values import Data
 
 if TYPE_CHECKING:
     from legato.interp.activation import Activation
 
-__all__ = ["Array", "Closure", "Data", "Ref", "Value", "as_value", "evaluate_op"]
+__all__ = ["Array", "Closure", "Data", "Ref", "Value", "as_value", "evaluate_op", "narrowed"]
 
 Value = Any  # array | tuple of values | Closure | Data | Ref
 Array = np.ndarray[Any, Any]
@@ -63,6 +64,16 @@ def as_value(value: Value) -> Value:
         return _written_out(value)
     array = np.asarray(as_array(value), order="C")
     return string_array(array, "an argument") if is_text(array) else array
+
+
+def narrowed(value: Value, ty: Type | None) -> Value:
+    """A value that was widened to float64, in the dtypes of `ty`; the same object where it is so already."""
+    if isinstance(ty, TupleType) and isinstance(value, tuple):
+        parts = tuple(narrowed(v, t) for v, t in zip(value, ty.fields, strict=True))
+        return value if all(a is b for a, b in zip(value, parts, strict=True)) else parts
+    if not isinstance(ty, TensorType) or not ty.dtype.is_float or not isinstance(value, np.ndarray):
+        return value
+    return value.astype(ty.dtype.numpy, copy=False)
 
 
 def _written_out(expr: Expr) -> Value:

@@ -31,6 +31,7 @@ from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
 from legato.lower.extents import MOST
 from legato.te.access import CLAMP, Access, Proof, accesses
+from legato.te.definition import defined
 from legato.te.tensor import Tensor, placeholder
 from legato.tir.expr import Load
 
@@ -86,12 +87,10 @@ def call_accesses(call: ir.Call, facts: Sequence[Expr] = ()) -> Iterator[Access]
     """The subscripts of one operator's definition, on operands of the call's types."""
     op = call.op
     assert isinstance(op, Op)
-    assert op.compute is not None
     operands = [
         _operand(a.ty, f"x{n}" if n >= len(op.args) else op.args[n].lstrip("*")) for n, a in enumerate(call.args)
     ]
-    made = op.compute(*operands, *op.tail(call.attrs), call.ty)
-    yield from accesses(_leaves(made), facts)
+    yield from accesses(_leaves(defined(op, operands, call.attrs, call.ty, call.span, facts)), facts)
 
 
 def _operand(ty: Type | None, name: str) -> Any:

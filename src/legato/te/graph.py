@@ -12,6 +12,7 @@ from legato.ir import expr as ir
 from legato.ir.let import chain
 from legato.ir.op import Op
 from legato.ir.types import TensorType
+from legato.te.definition import defined
 from legato.te.tensor import Tensor, compute
 
 __all__ = ["Value", "computed"]
@@ -48,8 +49,7 @@ def _value(node: ir.Expr, values: dict[int, Any], by_var: Mapping[ir.Var, Value]
         case ir.TupleGetItem():
             return values[id(node.value)][node.index]
         case ir.Call() if isinstance(node.op, Op) and node.op.compute is not None:
-            attrs = () if node.op.attrs is None else (node.attrs,)
-            return node.op.compute(*(values[id(a)] for a in node.args), *attrs, node.ty)
+            return defined(node.op, [values[id(a)] for a in node.args], node.attrs, node.ty, node.span)
         case _:
             raise InternalError(f"a primitive function holds {node!r}")
 

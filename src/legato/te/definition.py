@@ -1,0 +1,56 @@
+"""An operator's call as its record defines it: stages, held against the type of the call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from legato.arith.assume import Assumptions
+from legato.arith.expr import Expr
+from legato.arith.prove import prove_equal
+from legato.base.errors import CompileError
+from legato.base.span import Span
+from legato.ir.op import Op
+from legato.ir.types import TensorType, TupleType, Type
+from legato.te.tensor import Tensor
+
+__all__ = ["defined"]
+
+
+def defined(
+    op: Op, operands: Sequence[Any], attrs: Any, ty: Type | None, span: Span | None = None,
+    facts: Iterable[Expr] | None = None,
+) -> Any:  # fmt: skip
+    """What the record's `compute` makes of `operands`: a tensor, or a tuple of them.
+
+    CompileError where that is not what its relation says, `ty`: code would write past what is allocated, or leave some
+    of it as it is. Extents must be equal where each of `facts` is at least 0; None: somebody else looks at them.
+    """
+    assert op.compute is not None
+    found = op.compute(*operands, *op.tail(attrs), ty)
+    if not _is_of(found, ty, None if facts is None else Assumptions({}, facts)):
+        message = f"{op.name}: its compute gives {_shown(found)}, its relation says {ty}"
+        hint = "te.compute(out.shape, …), with elements of out.dtype, is of that type: `out` is compute's last argument"
+        raise CompileError(message, span=span, hint=hint)
+    return found
+
+
+def _is_of(value: Any, ty: Type | None, known: Assumptions | None) -> bool:
+    if isinstance(ty, TupleType):
+        is_tuple = isinstance(value, tuple) and len(value) == len(ty.fields)
+        return is_tuple and all(_is_of(v, t, known) for v, t in zip(value, ty.fields, strict=True))
+    if not isinstance(value, Tensor) or not isinstance(ty, TensorType):
+        return False
+    if value.dtype != ty.dtype or value.rank != ty.rank:
+        return False
+    return known is None or all(_are_equal(a, b, known) for a, b in zip(value.shape, ty.shape, strict=True))
+
+
+def _are_equal(a: Expr, b: Expr, known: Assumptions) -> bool:
+    return a is b or prove_equal(a, b) or (known.nonnegative(a - b) and known.nonnegative(b - a))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_shown, value))})"
+    return str(TensorType(value.shape, value.dtype)) if isinstance(value, Tensor) else repr(value)
