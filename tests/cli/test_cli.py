@@ -224,7 +224,7 @@ def test_check_lists_everything_unsupported(call: Any) -> None:
     assert done.code == 1
     assert "It cannot be compiled: 2 reasons\n" in done.out
     assert "ai.onnx  Frob         17      1  no: no such operator in Legato\n" in done.out
-    assert 'from_onnx(…, custom={"Frob": function})' in done.out
+    assert 'from_onnx(…, custom={"Frob": function, "Nicate": function})' in done.out
     data = call("check", "model.onnx", "--json").json
     assert [(u["node"], u["operator"]) for u in data["unsupported"]] == [("node0", "Frob"), ("node2", "Nicate")]
     table = {u["operator"]: (u["count"], u["refused"], u["supported"]) for u in data["table"]}

@@ -43,13 +43,15 @@ def test_everything_unsupported_at_once() -> None:
     with pytest.raises(UnsupportedError) as caught:
         from_onnx(model(nodes, inputs, list("bcdefg"), {"1": np.ones(1, np.float32)}, opset_imports=opsets))
     assert str(caught.value) == (
-        "unsupported: the model: 5 nodes cannot be compiled (Whirl, Twist, BatchNormalization, Spin, Relu)\n"
+        "unsupported: the model: 5 nodes cannot be compiled "
+        "(Whirl, their.domain::Twist, BatchNormalization, Spin, Relu)\n"
         "  first: ai.onnx.Whirl of operator set 17: no such operator in Legato\n"
         "  Op_2 (Twist): their.domain.Twist of operator set 3: no such operator in Legato\n"
         "  norm: ai.onnx.BatchNormalization of operator set 17: its output number 2\n"
         "  after the first: ai.onnx.Spin of operator set 17: no such operator in Legato\n"
         "  fine: ai.onnx.Relu of operator set 17: attribute angle\n"
-        '  hint: a converter of your own for an operator: from_onnx(…, custom={"Whirl": function})'
+        "  hint: converters of your own for operators: from_onnx(…, custom="
+        '{"Whirl": function, "their.domain::Twist": function, "BatchNormalization": function, …}) (docs/operators.md)'
     )
 
 

@@ -30,6 +30,7 @@ from legato.ir.let import Binding
 from legato.ir.op import Op
 from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
 from legato.ir.types import Dim, ShapeType, TensorType, Type, TypeData
+from legato.ops._te_calls import te_call
 from legato.prelude import library
 
 __all__ = ["Emitter"]
@@ -65,6 +66,10 @@ class Emitter(Common):
     def call_op(self, op: Op, args: Sequence[Expr], attrs: Any = None) -> Call:
         """The typed call of `op`, its attributes as people write them."""
         return super().call_op(op, args, as_written(attrs))
+
+    def call_te(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Expr:
+        """What `function` computes, in tensor expressions (`legato.te`), of tensors in the place of expressions."""
+        return te_call(self, function, args, keywords)
 
     def constant(self, value: Any, dtype: DType | str | None = None) -> Constant:
         """`value` as a typed constant; OverflowError for NaN where it is to be an integer, as for infinity, and

@@ -23,6 +23,7 @@ from legato.base.spelling import option
 from legato.frontend.onnx.bodies import Node
 from legato.frontend.onnx.census import by_operator, census, domain_of
 from legato.frontend.onnx.control import CONTROL
+from legato.frontend.onnx.custom import Custom, converters, require_fit, require_known
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Captures, Frame, FunctionKey, Seen, Unknown, Value, spread
 from legato.frontend.onnx.graph import Step, reads, schedule
@@ -48,8 +49,6 @@ CONTAINERS = frozenset(
 )  # where no input is one, only these make sequences and optional values
 MAX_NODES = 100_000  # of a file, and after the expansion of local functions and loops
 MAX_NESTING = 100  # branches and loops inside each other
-
-Custom = Mapping[str, Callable[..., Any]]
 
 
 Bodies = Generator[Frame, list[Value], list[Value]]
@@ -79,7 +78,8 @@ class Importer:
         self.b = Emitter(types=library().types.values() if self._lists else ())
         self.unsupported: list[Unsupported] = []
         self._faults: list[tuple[TypeCheckError, Unsupported]] = []
-        self._custom = {_operator_key(name): function for name, function in (custom or {}).items()}
+        self._custom = converters(custom, {(domain, operator) for domain, operator, _ in self._census})
+        self._has_own_sizes = not shapes
         self._functions = {(domain_of(f.domain), f.name, f.overload): f for f in source.model.functions}
         self._schedules: dict[tuple[FunctionKey, tuple[str, ...]], tuple[Step, ...]] = {}
         self._initializers = initializers(self.graph, source.name)
@@ -118,7 +118,8 @@ class Importer:
         }
         names = {*params, *constants, *missing, *self._initializers}
         steps = schedule(self.graph.node, names, outputs, self.source.name)
-        top = Frame(iter(steps), ChainMap({**params, **constants, **missing}), self.source.opsets)
+        stated = {value.name: value for value in (*self.graph.value_info, *self.graph.output)}
+        top = Frame(iter(steps), ChainMap({**params, **constants, **missing}), self.source.opsets, declared=stated)
         numbers = {t.name: n for n, t in enumerate(self.graph.initializer)}
         apart = {name: self.source.weights[n] for name, n in numbers.items() if n in self.source.weights}
         self._seed(top, self._initializers, steps, outputs, apart)
@@ -285,11 +286,13 @@ class Importer:
                 self._faults.append((error, Unsupported(name, node.op_type, domain, opset, error.message)))
             except ImportModelError as error:
                 raise _located(error, Span(name)) from None
-            except ArithmeticError as error:  # a number of the file that no tensor can have: 2**63 elements, 1/0
-                raise ImportModelError(f"{node.op_type}: a number out of range: {error}", span=Span(name)) from None
-            except (LookupError, TypeError, ValueError, AttributeError) as error:
+            except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
                 if (domain, node.op_type) in self._custom:
+                    error.add_note(f"in the converter of {node.op_type}, for the node {name}")
                     raise
+                if isinstance(error, ArithmeticError):  # what no tensor can have: 2**63 elements, 1/0
+                    why = f"{node.op_type}: a number out of range: {error}"
+                    raise ImportModelError(why, span=Span(name)) from None
                 why = f"{type(error).__name__}: {error}"
                 raise InternalError(f"{name}: the conversion of {node.op_type} failed: {why}") from error
             else:
@@ -318,6 +321,8 @@ class Importer:
         attributes = self._attributes(frame, node)
         if not domain and opset < 6:
             attributes.pop("consumed_inputs", None)  # which may be written over: it says nothing of the result
+        if (domain, node.op_type) in self._custom:
+            require_known(node.op_type, attributes, converter)
         arguments = schema.convert(attributes, node.op_type, self._elements)
         given = spread("" if domain else node.op_type, [frame.get(name) for name in node.input])
         inputs = schema.arrange([self._needed(value) for value in given], node.op_type)
@@ -336,12 +341,14 @@ class Importer:
     def _bind(self, frame: Frame, node: NodeProto, result: Any, opset: int) -> None:
         """Gives the outputs their values; one that the converter leaves out is unknown, which matters if it is used."""
         spread = isinstance(result, Expr) and isinstance(result.ty, TupleType)
-        values = list(result) if isinstance(result, tuple) else [result]
+        values = list(result) if isinstance(result, tuple | list) else [result]
         if not values or not all(isinstance(value, Expr) or value is None for value in values) or values[0] is None:
             got = f"the converter of {node.op_type} returned {result!r}"
             raise ImportModelError(f"{got}, wanted an expression or several")
         if spread:
             values = [self.b.get(values[0], n) for n in range(len(values[0].ty.fields))]
+        if (domain_of(node.domain), node.op_type) in self._custom:
+            require_fit(node, values, frame.declared, sizes=self._has_own_sizes)
         assert self.b.span is not None
         for n, output in enumerate(node.output):
             value = values[n] if n < len(values) else None
@@ -453,7 +460,7 @@ class Importer:
         steps = schedule(graph.node, Seen(tensors, names), wanted, f"graph {graph.name}")
         inner = Frame(iter(steps), names.new_child(), frame.opsets, name + "/", wanted, frame.attributes, frame.active,
                       frame.depth + 1, frame.repeats or any(isinstance(m, Captures) for m in names.maps),
-                      declared={value.name: value for value in graph.output})  # fmt: skip
+                      declared={value.name: value for value in (*graph.value_info, *graph.output)})  # fmt: skip
         self._seed(inner, tensors, steps, wanted)
         return inner
 
@@ -482,8 +489,3 @@ def _located(error: ImportModelError, span: Span) -> ImportModelError:
     if error.span is not None:
         return error
     return ImportModelError(error.message, span=span, hint=error.hint, details=error.details)
-
-
-def _operator_key(name: str) -> tuple[str, str]:
-    domain, separator, operator = name.rpartition("::")
-    return (domain_of(domain), operator) if separator else ("", name)

@@ -34,6 +34,7 @@ __all__ = [
     "declared_extents",
     "declared_name",
     "declared_rank",
+    "declared_shape",
     "input_types",
     "value_type",
 ]
@@ -229,6 +230,14 @@ def declared_extents(value: ValueInfoProto) -> Sequence[int]:
     found = [max(dim.dim_value, 0) for dim in _declared(value) or ()]
     check_size(TensorType(tuple(const(max(d, 1)) for d in found), dt.int64), f"value {value.name!r}")
     return found
+
+
+def declared_shape(value: ValueInfoProto) -> tuple[int | None, ...] | None:
+    """The extents that a value is declared to have, None for those that are no numbers; None if nothing is said."""
+    found = _declared(value)
+    if found is None:
+        return None
+    return tuple(d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None for d in found)
 
 
 def declared_name(value: ValueInfoProto, axis: int) -> str | None:

@@ -20,6 +20,7 @@ OPTIMISED = (
     "ORT_ENABLE_EXTENDED at most"
 )
 _SHOWN = 100
+_NAMED = 3  # operators in a hint
 _VALUES = ("input", "output", "initializer")  # what is refused and is no node
 
 _TEXT = "an operator of ONNX Runtime that cuts words: cut them before the model"
@@ -71,6 +72,11 @@ class Unsupported:
     opset: int
     reason: str
 
+    @property
+    def key(self) -> str:
+        """The operator as `custom=` has it."""
+        return f"{self.domain}::{self.operator}" if self.domain else self.operator
+
     def __str__(self) -> str:
         if self.operator in _VALUES:
             return self.reason
@@ -106,15 +112,15 @@ def unsupported_error(name: str, found: Sequence[Unsupported]) -> UnsupportedErr
     if len(found) > _SHOWN:
         details.append(f"… and {len(found) - _SHOWN} more")
     nodes = "one node" if len(found) == 1 else f"{len(found)} nodes"
-    operators = ", ".join(dict.fromkeys(item.operator for item in found))
+    operators = ", ".join(dict.fromkeys(item.key for item in found))
     return UnsupportedError(f"{name}: {nodes} cannot be compiled ({operators})", details=details, hint=way_out(found))
 
 
 def way_out(found: Sequence[Unsupported]) -> str | None:
-    """What helps with any node that is refused."""
-    nodes = (item for item in found if item.operator not in _VALUES and item.domain != NCHWC)
-    first = next(nodes, None)
-    if first is None:
+    """What helps with any node that is refused: converters of those operators, or of the first few."""
+    keys = list(dict.fromkeys(item.key for item in found if item.operator not in _VALUES and item.domain != NCHWC))
+    if not keys:
         return None
-    key = f"{first.domain}::{first.operator}" if first.domain else first.operator
-    return f'a converter of your own for an operator: from_onnx(…, custom={{"{key}": function}})'
+    own = ", ".join(f'"{key}": function' for key in keys[:_NAMED]) + (", …" if len(keys) > _NAMED else "")
+    what = "a converter of your own for an operator" if len(keys) == 1 else "converters of your own for operators"
+    return f"{what}: from_onnx(…, custom={{{own}}}) (docs/operators.md)"

@@ -6,8 +6,8 @@
 The name is the operator's, in lower case; underscores do not count, a trailing one avoids a Python word (`max_`). A
 number at the end is the operator set since which the function holds (`softmax_13`; none: the first). Parameters after
 the emitter are the inputs: with a default of None an optional one, `*xs` any number. Keyword-only parameters are the
-attributes, their annotations and defaults the schema; one of type `bool` is 0 or 1 in files. The result is one
-expression, or a tuple of several.
+attributes, their annotations and defaults the schema; one of type `bool` is 0 or 1 in files, and `**rest` takes any
+other. The result is one expression, or a tuple of several.
 """
 
 from __future__ import annotations
@@ -117,12 +117,14 @@ def find(domain: str, operator: str, opset: int) -> Converter | None:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a converter takes. `attributes`: annotation and default (`inspect.Parameter.empty`: required) by name."""
+    """What a converter takes. `attributes`: annotation and default (`inspect.Parameter.empty`: required) by name;
+    `is_open`: it takes others, too."""
 
     inputs: tuple[str, ...]
     required: int
     variadic: bool
     attributes: Mapping[str, tuple[Any, Any]]
+    is_open: bool = False
 
     def arrange(self, inputs: Sequence[Any], operator: str) -> Sequence[Any]:
         """`inputs` (None: left out) checked against the parameters."""
@@ -142,13 +144,14 @@ class Signature:
         UnsupportedError for one that the operator's converter does not know, ImportModelError for a wrong kind.
         """
         unknown = [name for name in given if name not in self.attributes]
-        if unknown:
+        if unknown and not self.is_open:
             raise UnsupportedError(f"attribute {', '.join(unknown)}")
         empty = inspect.Parameter.empty
         absent = [name for name, (_, default) in self.attributes.items() if default is empty and name not in given]
         if absent:
             raise ImportModelError(f"{operator} lacks its attribute {', '.join(absent)}")
-        return {name: _value(proto, self.attributes[name][0], operator, elements) for name, proto in given.items()}
+        hints = {name: self.attributes[name][0] if name in self.attributes else Any for name in given}
+        return {name: _value(proto, hints[name], operator, elements) for name, proto in given.items()}
 
 
 @cache
@@ -156,16 +159,18 @@ def signature(function: Converter) -> Signature:
     """The signature of a converter."""
     parameters = list(inspect.signature(function).parameters.items())[1:]
     inputs: list[str] = []
-    required, variadic, attributes = 0, False, dict[str, tuple[Any, Any]]()
+    required, variadic, is_open, attributes = 0, False, False, dict[str, tuple[Any, Any]]()
     for name, parameter in parameters:
         if parameter.kind is parameter.KEYWORD_ONLY:
             attributes[name] = (_attribute_type(function, parameter), parameter.default)
         elif parameter.kind is parameter.VAR_POSITIONAL:
             variadic = True
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            is_open = True
         else:
             inputs.append(name)
             required += parameter.default is parameter.empty
-    return Signature(tuple(inputs), required, variadic, attributes)
+    return Signature(tuple(inputs), required, variadic, attributes, is_open)
 
 
 def _attribute_type(function: Converter, parameter: inspect.Parameter) -> Any:
