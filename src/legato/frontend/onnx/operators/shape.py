@@ -460,4 +460,4 @@ def trilu(b: Emitter, x: Expr, k: Expr | None = None, *, upper: bool = True) -> 
     if b.rank(x) < 2:
         raise ImportModelError(f"the input has rank {b.rank(x)}, wanted a matrix or more")
     at = b.constant(0, dt.int64) if k is None else b.reshape(b.single(k, "k"), newshape=())
-    return b.trilu(x, at, upper=bool(upper))
+    return b.trilu(x, at, upper=upper)
