@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,7 +12,9 @@ from legato.base.storage import decoded, encoded, whole
 from legato.ops._families import Array
 from legato.ops._tensors import accumulator
 
-__all__ = ["convert", "largest", "smallest", "wide_numpy"]
+__all__ = ["convert", "largest", "shortest", "smallest", "wide_numpy"]
+
+_DECIMALS: Final = 9  # of a float of fewer than 32 bits, and more
 
 
 def wide_numpy(x: Array) -> np.dtype[Any]:
@@ -40,3 +42,11 @@ def convert(x: Array, d: DType) -> Array:
     if not d.is_int or x.dtype.kind in "iub":
         return x.astype(d.numpy)
     return whole(x, d.min, d.max, d.numpy)
+
+
+def shortest(value: Any, dtype: DType) -> str:
+    """A float of ml_dtypes, rounded to the fewest digits that give it back: NumPy knows how many only of its own."""
+    if not np.isfinite(value):
+        return str(value)
+    rounded = (float(f"{value:.{n}e}") for n in range(_DECIMALS))
+    return str(next(r for r in rounded if decoded(convert(np.array(r), dtype)) == value))

@@ -307,7 +307,7 @@ def _fixed(b: Builder, factor: Expr) -> tuple[Expr, Expr | Array]:
 class _Arrays:
     """Integer operations by name, on arrays."""
 
-    def __call__(self, name: str, x: Array | int, y: Array | int) -> Array:
+    def __call__(self, name: str, x: Any, y: Any) -> Array:
         return np.asarray(getattr(np, name)(x, y))
 
     def power(self, exponent: Array) -> Array:
@@ -325,10 +325,10 @@ class _Program:
     def __init__(self, b: Builder) -> None:
         self.b = b
 
-    def __call__(self, name: str, x: Expr | Array | int, y: Expr | Array | int) -> Any:
+    def __call__(self, name: str, x: Any, y: Any) -> Any:
         return self.b.op(name)(x, y) if isinstance(x, Expr) or isinstance(y, Expr) else _ARRAYS(name, x, y)
 
-    def power(self, exponent: Expr | Array) -> Expr | Array:
+    def power(self, exponent: Any) -> Any:
         """2^exponent."""
         return self("left_shift", self.b.constant(1, dt.int64) if isinstance(exponent, Expr) else np.int64(1), exponent)
 

@@ -24,7 +24,7 @@ from legato.ir.expr import Expr
 from legato.ir.op import Op, Relation, Sample
 from legato.ir.types import TensorType, TupleType, Type
 from legato.ops._computed import as_dims
-from legato.ops._dtypes import convert
+from legato.ops._dtypes import convert, shortest
 from legato.ops._regex import Regex, RegexError, compiled
 from legato.ops._rules import broadcast_shapes, require_rank, tensor
 from legato.ops._tensors import Array, require_choice
@@ -38,7 +38,6 @@ CASES: Final = ("none", "lower", "upper")
 _NUMBER: Final = re.compile(
     r"\s*([+-]?)(?:(\d+)|(\d+\.\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)|(inf|nan))\s*", re.ASCII | re.I
 )
-_DECIMALS: Final = 9  # of a float of fewer than 32 bits, and more
 _DIGITS: Final = 400  # of a number: beyond any that a dtype has
 
 _op = partial(Op, storage=True)
@@ -140,14 +139,6 @@ def _text(value: Any, shown: Callable[[Any], str]) -> str:
     return {"nan": "NaN", "inf": "INF", "-inf": "-INF", "True": "1", "False": "0"}.get(text, text)
 
 
-def _shortest(value: Any, dtype: DType) -> str:
-    """A float of ml_dtypes, rounded to the fewest digits that give it back: NumPy knows how many only of its own."""
-    if not np.isfinite(value):
-        return str(value)
-    rounded = (float(f"{value:.{n}e}") for n in range(_DECIMALS))
-    return str(next(r for r in rounded if decoded(convert(np.array(r), dtype)) == value))
-
-
 def _format_relation(rel: Relation, data: Type) -> Type:
     ty = tensor(rel, data, "data")
     if ty.dtype.is_string:
@@ -159,7 +150,7 @@ def _format_reference(data: Array) -> Array:
     found = np.empty(data.size, object)
     dtype, numbers = dt.dtype(data.dtype), decoded(data)
     is_short = dtype == dt.bfloat16 or (dtype.is_storage and dt.dtype(numbers.dtype).is_float)
-    shown = partial(_shortest, dtype=dtype) if is_short else str
+    shown = partial(shortest, dtype=dtype) if is_short else str
     found[:] = [_text(value, shown) for value in numbers.ravel()]
     return found.reshape(data.shape)
 

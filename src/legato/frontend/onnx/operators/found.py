@@ -61,8 +61,8 @@ def _row_order(b: Emitter, rows: Expr, places: Expr) -> Expr:
     columns = b.dims_of(rows)[1]
     if isinstance(columns, Const) and columns.value <= _COLUMNS:
         order = places
-        for column in reversed(range(columns.value)):
-            order = _ordered(b, order, b.take(rows, b.constant(column, int64), axis=1, mode="fast"))
+        for n in reversed(range(int(columns.value))):
+            order = _ordered(b, order, b.take(rows, b.constant(n, int64), axis=1, mode="fast"))
         return order
     outside, captures = b.dims_here(), Captures(ChainMap(), b.named)
     i, order = b.var("i", (), "int64"), b.var("order", b.type_of(places))
