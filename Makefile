@@ -12,6 +12,8 @@ SOURCE := src tests tools docs examples setup.py
 QUICK  := tests/base tests/arith tests/infer tests/frontend tests/codegen tests/runtime tests/cli tests/test_api.py
 export LEGATO_MODELS ?= $(CURDIR)/.models
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Whoever turns bytecode off elsewhere: each process that tests start would compile what it imports again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-records onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-training bench-pipelines bench-zoo ablation models clean
