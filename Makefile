@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-records onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-training bench-pipelines bench-zoo ablation models clean
+.PHONY: help venv demo test heavy quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-records onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-training bench-pipelines bench-zoo ablation models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -30,6 +30,9 @@ demo: $(VENV)/.demo ## reads a scanned page with Legato and with ONNX Runtime, s
 
 test: lint models ## everything that must pass: lint, then all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+heavy: $(VENV)/.dev models ## the tests that `make test` leaves out: more targets, sizes and samples of what it tests, the largest models interpreted, ThreadSanitizer (ten minutes)
+	LEGATO_HEAVY=1 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 0 -m "heavy or sized"
 
 quick: $(VENV)/.dev ## a part of the tests that takes a few minutes and needs no model files
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not models" $(QUICK)
@@ -60,7 +63,7 @@ fuzz-records: $(VENV)/.dev ## every operator over all its samples, its numbers a
 	done
 
 bounds: $(VENV)/.dev models ## all tests once more, and FUZZ=5000 random programs, every access to memory tested when it is made
-	LEGATO_BOUNDS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 0
+	LEGATO_HEAVY=1 LEGATO_BOUNDS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 0
 	LEGATO_BOUNDS=1 LEGATO_FUZZ=$$(($(or $(FUZZ),5000) / 2)) \
 	  $(BIN)/python -m pytest --tx 2*popen --dist each --timeout 0 tests/lower/test_whole_programs.py
 
@@ -90,7 +93,7 @@ faults: $(VENV)/.dev ## small faults in the sources, each against the tests of i
 
 isa: $(VENV)/.dev models ## lowering and all models once more, compiled for older processors: AVX2, then SSE4.2
 	for level in x86-64-v3 x86-64-v2; do \
-	  LEGATO_TARGET=$$level $(BIN)/python -m pytest -n 2 --dist worksteal tests/models tests/lower tests/codegen || exit 1; \
+	  LEGATO_HEAVY=1 LEGATO_TARGET=$$level $(BIN)/python -m pytest -n 2 --dist worksteal tests/models tests/lower tests/codegen || exit 1; \
 	done
 
 lint: $(VENV)/.dev ## style, types, import contracts, file sizes
@@ -100,8 +103,8 @@ lint: $(VENV)/.dev ## style, types, import contracts, file sizes
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/sz.py
 
-sanitize: $(VENV)/.dev ## the C library under AddressSanitizer, UBSan and ThreadSanitizer: alone (part of test), then called from Python
-	$(BIN)/python -m pytest tests/runtime/test_native.py -v
+sanitize: $(VENV)/.dev ## the C library under AddressSanitizer, UBSan and ThreadSanitizer: alone (the first two part of test), then called from Python
+	LEGATO_HEAVY=1 $(BIN)/python -m pytest tests/runtime/test_native.py -v
 	$(BIN)/python -m tools.sanitize address
 	$(BIN)/python -m tools.sanitize thread
 

@@ -2,17 +2,20 @@
 
 Properties try the same programs in every run, so that one commit gives one answer; LEGATO_FUZZ, as `make fuzz` and its
 like set it, says how many new ones they try instead. No test depends on the clock: there are no deadlines, and growth
-is counted in steps (`tests.steps`).
+is counted in steps (`tests.steps`). What is marked heavy is left out, unless it is asked for (`tests.heavy`).
 """
 
 from __future__ import annotations
 
+import gc
 import os
 from importlib.util import find_spec
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tests.heavy import HEAVY
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("fuzz", deadline=None)
@@ -41,3 +44,24 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden` rewrites the expected part of golden files instead of comparing it."""
     parser.addoption("--update-golden", action="store_true", help="rewrite what golden files expect")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what is heavy."""
+    if HEAVY:
+        return
+    heavy = [item for item in items if item.get_closest_marker("heavy") is not None]
+    if heavy:
+        items[:] = [item for item in items if item.get_closest_marker("heavy") is None]
+        config.hook.pytest_deselected(items=heavy)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Any:
+    """Tens of thousands of tests stay for the whole run: the garbage collector need not walk over them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()

@@ -19,6 +19,7 @@ from legato.ir.module import Module
 from legato.ir.parser import parse
 from legato.ir.types import FuncType, TensorType, tensor_type
 from legato.ops import table
+from tests.heavy import amount
 from tests.steps import steps
 
 VERSION = '#[version = "0.0.5"]\n'
@@ -349,10 +350,11 @@ def let_chain(length: int) -> Function:
     return Function((names[0],), e)
 
 
+@pytest.mark.sized
 def test_long_programs() -> None:
-    module = infer(Module.from_expr(chain(100_000)))
+    module = infer(Module.from_expr(chain(amount(20_000, 100_000))))
     assert signature(module) == "fn [n: ShapeVar](Tensor[(n, 4), float32]) -> Tensor[(n, 4), float32]"
-    module = infer(Module.from_expr(let_chain(20_000)))
+    module = infer(Module.from_expr(let_chain(amount(5_000, 20_000))))
     assert signature(module) == "fn (Tensor[(2,), float32]) -> Tensor[(2,), float32]"
 
 

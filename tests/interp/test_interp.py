@@ -24,6 +24,7 @@ from legato.ir.types import FuncType, scalar_type, tensor_type
 from legato.ops import table
 from legato.te.lower import to_tir
 from legato.te.tensor import compute, placeholder
+from tests.heavy import amount
 
 F32 = np.float32
 
@@ -314,25 +315,29 @@ def counting() -> Module:
     """)
 
 
+@pytest.mark.sized
 def test_long_loops_and_deep_recursion() -> None:
-    module = counting()
-    assert evaluate(module, [np.int32(100_000), np.int32(0)], "loop") == 100_000
-    assert evaluate(module, [np.int32(20_000)], "count") == 20_000
+    module, rounds, depth = counting(), amount(20_000, 100_000), amount(4_000, 20_000)
+    assert evaluate(module, [np.int32(rounds), np.int32(0)], "loop") == rounds
+    assert evaluate(module, [np.int32(depth)], "count") == depth
 
 
+@pytest.mark.sized
 def test_long_chains() -> None:
     x = Var("x", ty=tensor_type((2,)))
     e: Expr = x
-    for _ in range(100_000):
+    for _ in range(amount(20_000, 100_000)):
         e = Call(table()["negative"], (e,))
     array = np.ones(2, F32)
     np.testing.assert_array_equal(evaluate(Module.from_expr(Function((x,), e)), [array]), array)
 
 
+@pytest.mark.sized
 def test_long_let_chains() -> None:
-    names = [Var("x", ty=tensor_type((2,))), *(Var("v") for _ in range(50_000))]
+    length = amount(10_000, 50_000)
+    names = [Var("x", ty=tensor_type((2,))), *(Var("v") for _ in range(length))]
     e: Expr = names[-1]
-    for n in range(50_000, 0, -1):
+    for n in range(length, 0, -1):
         e = Let(names[n], Call(table()["negative"], (names[n - 1],)), e)
     array = np.ones(2, F32)
     np.testing.assert_array_equal(evaluate(Module.from_expr(Function((names[0],), e)), [array]), array)

@@ -14,6 +14,7 @@ from legato.ir.printer import show
 from legato.ir.types import tensor_type
 from legato.ir.verify import verify
 from legato.ir.visit import free_vars, rename_bound
+from tests.heavy import amount
 from tests.ir.programs import BY_NAME
 
 ADD = BY_NAME["add"]
@@ -60,15 +61,17 @@ def _module(body: Expr) -> Module:
     return Module.from_expr(Function((X,), body))
 
 
-@pytest.mark.parametrize(("make", "length"), [(_chain, 40_000), (_lets, 20_000)])
+@pytest.mark.sized
+@pytest.mark.parametrize(("make", "length"), [(_chain, amount(10_000, 40_000)), (_lets, amount(5_000, 20_000))])
 def test_long_programs_as_text(make: Callable[[int], Expr], length: int) -> None:
     module = _module(make(length))
     assert alpha_equal(parse(show(module), ops=[ADD]), module)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("make", [_chain, _lets, _branches, _closures, _doubling])
 def test_deep_programs(make: Callable[[int], Expr]) -> None:
-    length = 5_000
+    length = amount(2_000, 5_000)
     body = make(length)
     module = _module(body)
     verify(module)

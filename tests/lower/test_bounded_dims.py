@@ -11,6 +11,7 @@ import pytest
 
 import legato
 from legato.interp import evaluate
+from tests.heavy import marked, picked
 
 BOUNDS = [(1, 1), (0, None), (0, 1), (1, 32), (0, 15), (0, 63), (0, 64), (63, 65), (64, 127), (65, 130)]
 FIRST, LONGEST = (0, 1, 2, 15, 31, 63, 64, 65, 100, 127, 128, 200), 200
@@ -47,8 +48,14 @@ def sizes(lo: int, hi: int | None) -> list[int]:
 LEAST = {"windows": 1, "convolution": 1}  # that a window fits into
 
 
-@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
-@pytest.mark.parametrize("name", PROGRAMS)
+CASES = [
+    marked(name, bounds, heavy=not picked(f"{name} {bounds}", 2), name=f"{name}-{bounds}")
+    for name in PROGRAMS
+    for bounds in BOUNDS
+]
+
+
+@pytest.mark.parametrize(("name", "bounds"), CASES)
 def test_every_value_within_the_bounds(name: str, bounds: tuple[int, int | None]) -> None:
     lo, hi = bounds
     rows, columns = (s.strip() for s in SHAPES.get(name, "n, N").split(","))

@@ -17,10 +17,12 @@ from legato.ir.op import Op
 from legato.pipelines import DEFAULT
 from legato.transform.fold_constant import FoldConstant
 from tests.guarded import call_guarded
+from tests.heavy import marked, picked, share
 from tests.ops.test_ops import OPS, arguments, assert_close, call, leaves
 
 COMPUTED = [op for op in OPS if op.compute is not None and op.samples]
-LEVELS = [host(), TARGETS["x86-64-v3"], TARGETS["x86-64-v2"]]
+SEVERAL = [op for op in COMPUTED if len(op.args) > 1]
+OTHERS = {"v3": TARGETS["x86-64-v3"], "v2": TARGETS["x86-64-v2"]}
 # Operators without arguments would be folded; everything else of the pipeline is as for users.
 PASSES = tuple(p for p in DEFAULT if not isinstance(p, FoldConstant))
 
@@ -61,12 +63,23 @@ def check(op: Op, module: Module, values: list[Any], target: Target) -> None:
             assert_close(g, wanted, sample)
 
 
-@pytest.mark.parametrize("target", LEVELS, ids=["host", "v3", "v2"])
 @pytest.mark.parametrize("op", COMPUTED, ids=lambda op: op.name)
-def test_compiled_equals_reference(op: Op, target: Target) -> None:
-    check(op, *all_samples(op), target)
+def test_compiled_equals_reference(op: Op) -> None:
+    check(op, *all_samples(op), host())
 
 
-@pytest.mark.parametrize("op", [op for op in COMPUTED if len(op.args) > 1], ids=lambda op: op.name)
+ELSEWHERE = [
+    marked(op, level, heavy=not picked(f"{op.name} {level}", 4), name=f"{op.name}-{level}")
+    for op in COMPUTED
+    for level in OTHERS
+]
+
+
+@pytest.mark.parametrize(("op", "level"), ELSEWHERE)
+def test_compiled_for_other_levels(op: Op, level: str) -> None:
+    check(op, *all_samples(op), OTHERS[level])
+
+
+@pytest.mark.parametrize("op", share(SEVERAL, 2, lambda op: op.name), ids=lambda op: op.name)
 def test_constant_operands(op: Op) -> None:
     check(op, *all_samples(op, constants=True), host())

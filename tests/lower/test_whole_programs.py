@@ -73,7 +73,7 @@ def flat(args: tuple[Any, ...]) -> list[Any]:
     return [x for a in args for x in (flat(a) if isinstance(a, tuple) else [a])]
 
 
-@examples(300)
+@examples(120, heavy=300)
 @given(programs(20, smooth=True, partial=True))
 def test_compiled_is_interpreted(program: Program) -> None:
     module = passable(program)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -16,6 +17,7 @@ from legato.ir.attrs import make_attrs
 from legato.ir.expr import Call, Function
 from legato.ir.module import Module
 from legato.ir.op import Op, Sample
+from legato.ir.types import Type
 from legato.ir.visit import nodes
 from legato.ops import table
 from legato.transform.expand_calls import ExpandCalls
@@ -64,14 +66,19 @@ def values(op: Op, sample: Sample, half: np.dtype[Any], scale: float, run: Run) 
     return [(got, want) for got, want in pairs if isinstance(got, np.ndarray) and got.dtype == half]
 
 
+@cache
+def composition(op: Op, types: tuple[Type, ...], attrs: Any) -> Module:
+    """A call as the operators that it is made of."""
+    b = Builder()
+    params = [b.var(f"x{n}", ty) for n, ty in enumerate(types)]
+    module = ExpandCalls()(Module.from_expr(Function(tuple(params), b.call_op(op, params, attrs))))
+    assert not any(isinstance(node, Call) and node.op is op for node in nodes(module["main"]))
+    return module
+
+
 def expanded(op: Op, args: list[Any], attrs: Any) -> Any:
     """What the operators give that a call is made of."""
-    b = Builder()
-    params = [b.var(f"x{n}", type_of(a)) for n, a in enumerate(args)]
-    module = ExpandCalls()(Module.from_expr(Function(tuple(params), b.call_op(op, params, attrs))))
-    main = module["main"]
-    assert not any(isinstance(node, Call) and node.op is op for node in nodes(main))
-    return evaluate(module, args)
+    return evaluate(composition(op, tuple(map(type_of, args)), attrs), args)
 
 
 def check(op: Op, run: Run) -> None:

@@ -138,7 +138,7 @@ def flat(args: list[Any]) -> list[Any]:
     return [x for a in args for x in leaves(a)]
 
 
-@pytest.mark.parametrize(("op", "sample"), chosen(1))
+@pytest.mark.parametrize(("op", "sample"), chosen(2))
 def test_interpreted(op: Op, sample: Sample) -> None:
     """Type, text and result."""
     values = arguments(op, sample)

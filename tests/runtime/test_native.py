@@ -19,7 +19,9 @@ FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Wno-tsan", "-Werror", "-
     [
         ([], []),
         (["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DLG_PORTABLE"], []),
-        (["-fsanitize=thread"], ["no-fork"]),
+        pytest.param(
+            ["-fsanitize=thread"], ["no-fork"], marks=pytest.mark.heavy
+        ),  # many seconds; part of make sanitize
     ],
     ids=["plain", "address", "thread"],
 )

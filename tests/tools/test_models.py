@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from tests.heavy import BIG, light
 from tools.models import MODELS, Model, get
 from tools.models.images import image
 from tools.models.language import pieces, tokens
@@ -32,7 +33,7 @@ def session(model: Model) -> onnxruntime.InferenceSession:
 
 
 @pytest.mark.models
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", light(MODELS, [m for m in MODELS if m.name not in BIG]), ids=lambda m: m.name)
 def test_outputs_mean_what_is_expected(model: Model) -> None:
     run, cases = session(model), model.cases()
     assert len(model.expected) in (0, len(cases))

@@ -38,7 +38,7 @@ def prepared(program: Program, p: Pass) -> Program:
 
 
 @pytest.mark.parametrize("name", sorted(KEEPING - NARROWS))
-@examples(15)
+@examples(8, heavy=15)
 @given(programs(steps=16, limit=512))
 def test_the_meaning_stays(name: str, program: Program) -> None:
     p = table()[name]()
@@ -85,7 +85,7 @@ def test_text_of_every_stage(program: Program) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(KEEPING - NARROWS))
-@examples(20)
+@examples(8, heavy=20)
 @given(language.programs(size=40, smooth=True))
 def test_the_meaning_of_language_programs_stays(name: str, program: language.Program) -> None:
     p = table()[name]()

@@ -18,6 +18,7 @@ from legato.ops import table as operators
 from legato.pipelines import DEFAULT
 from legato.transform import table
 from legato.transform.pass_ import run
+from tests.heavy import amount
 from tests.steps import steps
 
 ADD, TANH, NEGATIVE = (operators()[name] for name in ("add", "tanh", "negative"))
@@ -63,10 +64,12 @@ def call(b: Builder, op: Op, *args: Expr) -> Expr:
     return b.call_op(op, args)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("make", [chain, let_chain, ladder])
 def test_no_pass_recurses_on_length(make: Callable[[int], Module]) -> None:
-    module = make(3_000)
-    assert sys.getrecursionlimit() < 3_000
+    length = amount(1_100, 3_000)
+    module = make(length)
+    assert sys.getrecursionlimit() < length
     for p in table().values():
         p()(module)
 

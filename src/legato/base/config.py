@@ -43,7 +43,8 @@ class Config:
         return Path(self.cache_dir) if self.cache_dir else _cache_dir()
 
 
-TOOLS = ("FUZZ", "MODELS", "MUTANTS", "SANITIZED")  # names behind LEGATO_ that tests and tools read, not the package
+# Names behind LEGATO_ that tests and tools read, not the package.
+TOOLS = ("FUZZ", "HEAVY", "MODELS", "MUTANTS", "SANITIZED")
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off", ""}
 
 

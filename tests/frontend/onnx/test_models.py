@@ -12,12 +12,13 @@ from legato.base.node import post_order
 from legato.frontend.onnx import check, from_onnx
 from legato.interp import evaluate
 from legato.ir.expr import Call
+from tests.heavy import BIG, light
 from tests.steps import steps
 from tools.models import MODELS, Feeds, Model, get
 
 pytestmark = pytest.mark.models
 
-HEAVY = {
+SLOW = {
     "bert_base",
     "bert_base_batch",
     "vgg16",
@@ -26,7 +27,7 @@ HEAVY = {
     "resnet18_batch",
     "mobilenet_v2_batch",
 }
-RUN = [m for m in MODELS if m.name not in HEAVY]  # the others take the interpreter many seconds
+RUN = [m for m in MODELS if m.name not in SLOW]  # the others take the interpreter many seconds
 SMALL = ("crepe_batch", "rnet_batch", "pnet_batch", "onet_batch", "dqn_batch", "magika")
 CLOSE = 1e-3  # of the output's range
 
@@ -53,7 +54,7 @@ def agree(model: Model, cases: Sequence[Feeds]) -> None:
         assert model.decode(found) == model.decode(wanted)
 
 
-@pytest.mark.parametrize("model", RUN, ids=lambda m: m.name)
+@pytest.mark.parametrize("model", light(RUN, [m for m in RUN if m.name not in BIG]), ids=lambda m: m.name)
 def test_interpreter_equals_onnxruntime(model: Model) -> None:
     agree(model, [min(model.cases(), key=lambda feeds: sum(array.size for array in feeds.values()))])
 

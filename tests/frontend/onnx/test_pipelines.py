@@ -13,6 +13,7 @@ from legato.frontend.onnx import from_onnx
 from legato.ir.expr import Function
 from legato.runtime.executable import Executable
 from tests.frontend.onnx.peer import Array
+from tests.heavy import share
 
 for library in ("skl2onnx", "lightgbm", "xgboost", "onnxmltools"):
     pytest.importorskip(library)
@@ -48,7 +49,7 @@ def matrix(value: Any, keys: Mapping[str, Any]) -> Array:
     return np.array([list(row.values()) for row in value])
 
 
-@pytest.mark.parametrize("name", pipelines.PIPELINES)
+@pytest.mark.parametrize("name", share(pipelines.PIPELINES, 2))
 def test_pipeline(name: str) -> None:
     fitted = pipelines.fitted(name)
     options = ort.SessionOptions()

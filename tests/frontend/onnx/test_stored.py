@@ -90,9 +90,12 @@ def test_casts_between_all(kind: DType) -> None:
     for other in (*dt.ALL_DTYPES, *STORAGE_DTYPES):
         if other in (kind, POWERS) or (kind == POWERS and other.is_int):
             continue  # what is out of range of integers, and below 0 of powers, the standard does not say
+        found = ran("Cast", {"x": codes}, to=CODES[other])
+        if other.is_storage or other.is_int:
+            continue
         proto = model([helper.make_node("Cast", ["x"], ["y"], to=CODES[other])], [value("x", codes)], opset=26)
-        wanted, found = reference_outputs(proto, {"x": codes}), ran("Cast", {"x": codes}, to=CODES[other])
-        if wanted is None or other.is_storage or other.is_int:
+        wanted = reference_outputs(proto, {"x": codes})
+        if wanted is None:
             continue
         np.testing.assert_array_equal(found.astype(np.float64), wanted[0].astype(np.float64))
 

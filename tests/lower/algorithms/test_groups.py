@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.expr import fresh
@@ -19,6 +19,7 @@ from legato.ir.expr import Var
 from legato.ir.module import Module
 from legato.ir.types import TensorType, dims
 from tests.machines import EVERY, LEVELS
+from tests.programs.settings import examples
 
 Array = np.ndarray[Any, Any]
 
@@ -63,7 +64,7 @@ def data(groups: int, inner: int, *, last: bool = True) -> Array:
     return small(np.random.default_rng(0), *shape)
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@examples(20, fuzz=False, heavy=60)
 @given(st.integers(1, 6), st.integers(1, 20), st.integers(1, 40), st.sampled_from([1, 2, 3]), st.integers(1, 2),
        st.integers(1, 3), st.booleans(), st.booleans(), st.sampled_from(LEVELS))  # fmt: skip
 def test_any_groups(
@@ -82,7 +83,7 @@ def test_any_groups(
     check(mod, data(groups, inner, last=last), target)
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@examples(10, fuzz=False, heavy=25)
 @given(st.integers(1, 4), st.integers(1, 12), st.integers(1, 20), st.sampled_from([1, 2, 3]), st.integers(1, 2),
        st.sampled_from(LEVELS))  # fmt: skip
 def test_transposed(groups: int, inner: int, outer: int, kernel: int, stride: int, target: Target) -> None:

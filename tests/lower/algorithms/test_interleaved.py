@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import legato
@@ -24,6 +24,7 @@ from legato.lower.rules.tile_shape import FEW_ROWS, interleaved_shapes
 from legato.te.tensor import Axis, Reduction, placeholder
 from tests.lower.programs import interpreted, lowered
 from tests.machines import EVERY, LEVELS
+from tests.programs.settings import examples
 
 V2 = target("x86-64-v2")
 
@@ -61,7 +62,7 @@ def check(mod: Module, level: Target = V2) -> None:
     np.testing.assert_allclose(got, expected, atol=2e-6 * max(1, np.abs(expected).max()), rtol=1e-5)
 
 
-@settings(max_examples=30)
+@examples(12, fuzz=False, heavy=30)
 @given(st.integers(1, 35), st.sampled_from([1, 2, 3, 8, 66, 600]), st.integers(1, 80), st.sampled_from(LEVELS))
 def test_products_of_any_shape(rows: int, terms: int, channels: int, level: Target) -> None:
     check(dense(rows, terms, channels), level)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import legato
@@ -25,6 +25,7 @@ from legato.te.lower import to_tir
 from legato.te.tensor import Reduction, Stage, Tensor, placeholder, reduce
 from legato.tir import interp
 from legato.tir.buffer import Layout
+from tests.programs.settings import examples
 
 
 def product(batch: int | None, image: tuple[int, ...], units: int, *, of_input: bool = False) -> Module:
@@ -44,7 +45,7 @@ def product(batch: int | None, image: tuple[int, ...], units: int, *, of_input: 
 images = st.lists(st.integers(1, 9), min_size=2, max_size=4).map(tuple)
 
 
-@settings(max_examples=30)
+@examples(10, fuzz=False, heavy=30)
 @given(st.none() | st.integers(1, 3), images, st.integers(1, 40), st.booleans())
 def test_products_of_images_are_as_interpreted(
     batch: int | None, image: tuple[int, ...], units: int, of_input: bool

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.expr import fresh
@@ -25,6 +25,7 @@ from legato.tir.buffer import Buffer
 from legato.tir.walk import bound_buffers
 from tests.lower.programs import interpreted, lowered
 from tests.machines import LEVELS
+from tests.programs.settings import examples
 
 Array = np.ndarray[Any, Any]
 BEST = LEVELS[-1]
@@ -110,7 +111,7 @@ def lines(target: Target) -> int:
     return target.vector_bytes << 8
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@examples(8, fuzz=False, heavy=25)
 @given(st.tuples(st.integers(1, 3), st.sampled_from((1, 3, 16, 70)), st.integers(3, 19), st.integers(3, 19)),
        st.sampled_from((16, 24, 32, 48, 72, 80)), st.sampled_from((1, 2, 3, 5)), st.sampled_from((1, 2, 3)),
        st.sampled_from(((0, 0), (1, 1), (2, 0, 1, 2), (0, 1, 3, 0))), st.booleans(),
@@ -150,7 +151,7 @@ def test_compiled_is_both(
     assert all(r.tobytes() == results[0].tobytes() for r in results)
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@examples(4, fuzz=False, heavy=15)
 @given(st.integers(40, 130), st.sampled_from((32, 48, 80)), st.sampled_from((2, 3, 5)), st.sampled_from((1, 2, 3)),
        st.sampled_from(((0, 0), (1, 1), (2, 0, 1, 2), (0, 1, 3, 0))), st.sampled_from(("nn.conv2d", "nn.max_pool2d")),
        st.sampled_from((1 << 12, 1 << 13, 1 << 14)), st.sampled_from(LEVELS))  # fmt: skip

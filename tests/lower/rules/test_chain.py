@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.base.precision import Precision
@@ -21,6 +21,7 @@ from legato.ops import table
 from legato.tir.verify import verify_all
 from tests.lower.programs import lowered
 from tests.machines import LEVELS
+from tests.programs.settings import examples
 
 Array = np.ndarray[Any, Any]
 BEST = LEVELS[-1]
@@ -109,7 +110,7 @@ sizes = st.builds(Sizes, st.integers(1, 2), st.integers(1, 3), st.integers(1, 30
                   st.integers(1, 20), st.integers(1, 40))  # fmt: skip
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@examples(8, fuzz=False, heavy=25)
 @given(sizes, st.sampled_from((*ROWS, COLUMNS)), st.sampled_from(("", "b11k", "11qk", "bhqk", "k")), st.booleans(),
        st.sampled_from(("", "", "b", "q", "bq", "k")), st.booleans(), st.sampled_from(LEVELS))  # fmt: skip
 def test_compiled_is_interpreted(
@@ -135,7 +136,7 @@ def test_two_kernels(rows: str, symbolic: str) -> None:
     verify_all({**loops.kernels, **loops.functions}, final=True)
 
 
-@settings(max_examples=10, suppress_health_check=list(HealthCheck))
+@examples(4, fuzz=False, heavy=10)
 @given(sizes, st.sampled_from(ROWS), st.sampled_from(("k", "qk", "bqk")), st.sampled_from(LEVELS))
 def test_bounded_rows(n: Sizes, rows: str, symbolic: str, target: Target) -> None:
     """A dim that is bounded is long enough a buffer for its rows."""

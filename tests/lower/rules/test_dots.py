@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.expr import fresh
@@ -19,6 +19,7 @@ from legato.ir.expr import Var
 from legato.ir.module import Module
 from legato.ir.types import TensorType, dims
 from tests.machines import EVERY, LEVELS
+from tests.programs.settings import examples
 
 Array = np.ndarray[Any, Any]
 RULE = "alloc dots"  # what only this rule writes
@@ -72,7 +73,7 @@ def check(mod: Module, x: Array, target: Target, *, rtol: float = 0) -> str:
     return str(exe.module_after("lower"))
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@examples(8, fuzz=False, heavy=25)
 @given(st.integers(1, 70), st.tuples(st.integers(1, 4), st.integers(1, 40)), st.integers(1, 3),
        st.tuples(st.integers(1, 3), st.integers(1, 3)), st.booleans(), st.sampled_from(LEVELS))  # fmt: skip
 def test_convolutions_with_one_channel(
@@ -87,7 +88,7 @@ def test_convolutions_with_one_channel(
     check(mod, small(np.random.default_rng(0), 2, *size, channels), target)
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@examples(8, fuzz=False, heavy=25)
 @given(st.integers(1, 70), st.tuples(st.integers(1, 4), st.integers(1, 40)),
        st.tuples(st.integers(2, 4), st.integers(2, 4)), st.sampled_from(LEVELS))  # fmt: skip
 def test_transposed_convolutions_to_one_channel(
@@ -96,7 +97,7 @@ def test_transposed_convolutions_to_one_channel(
     check(enlarged(channels, size, kernel), small(np.random.default_rng(0), 2, *size, channels), target)
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@examples(6, fuzz=False, heavy=15)
 @given(st.integers(1, 70), st.one_of(st.integers(1, 600), st.integers(600, 2000)), st.booleans(), st.integers(1, 9),
        st.sampled_from(LEVELS))  # fmt: skip
 def test_rows_times_few_vectors(rows: int, terms: int, is_symbolic: bool, vectors: int, target: Target) -> None:
@@ -104,7 +105,7 @@ def test_rows_times_few_vectors(rows: int, terms: int, is_symbolic: bool, vector
     check(scores(None if is_symbolic else rows, terms, vectors), x, target, rtol=1e-6)
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@examples(8, fuzz=False, heavy=25)
 @given(st.one_of(st.integers(1, 70), st.integers(200, 300)), st.tuples(st.integers(1, 4), st.integers(1, 40)),
        st.integers(1, 3), st.tuples(st.integers(1, 3), st.integers(1, 5)), st.booleans(), st.integers(2, 9),
        st.sampled_from(LEVELS))  # fmt: skip
@@ -121,7 +122,7 @@ def test_convolutions_with_few_channels(
     check(mod, small(np.random.default_rng(0), 2, *size, channels), target)
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@examples(8, fuzz=False, heavy=25)
 @given(st.integers(1, 40), st.integers(1, 530), st.booleans(), st.integers(1, 40), st.sampled_from(LEVELS),
        st.sampled_from(["int8", "int32", "int64", "float64"]))  # fmt: skip
 def test_other_dtypes(rows: int, terms: int, is_symbolic: bool, vectors: int, target: Target, dtype: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.expr import Select
@@ -21,6 +21,7 @@ from legato.tir.stmt import For, LoopKind
 from legato.tir.walk import expressions, statements
 from tests.lower.programs import interpreted, lowered
 from tests.machines import LEVELS
+from tests.programs.settings import examples
 
 Array = np.ndarray[Any, Any]
 BEST = LEVELS[-1]
@@ -52,7 +53,7 @@ def turned_round(inputs: list[Array]) -> list[Array]:
     return [-x if i == 1 else x for i, x in enumerate(inputs)]
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@examples(15, fuzz=False, heavy=40)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=3), st.lists(st.integers(1, 9), min_size=2, max_size=20),
        st.integers(0, 2), st.sampled_from(("float32", "int64", "int8")), st.booleans(),
        st.sampled_from(LEVELS))  # fmt: skip
@@ -68,7 +69,7 @@ def test_joined_along_any_axis(
     check(joined(types, axis, dtype=dtype), inputs, np.concatenate(turned_round(inputs), axis), target)
 
 
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@examples(12, fuzz=False, heavy=30)
 @given(st.integers(2, 5), st.integers(1, 5), st.integers(1, 70), st.integers(1, 3),
        st.sampled_from(("float32", "int64")), st.sampled_from(LEVELS))  # fmt: skip
 def test_a_short_last_axis(count: int, rows: int, length: int, parts: int, dtype: str, target: Target) -> None:
@@ -83,7 +84,7 @@ def test_a_short_last_axis(count: int, rows: int, length: int, parts: int, dtype
     )
 
 
-@settings(max_examples=20, suppress_health_check=list(HealthCheck))
+@examples(8, fuzz=False, heavy=20)
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=4),
        st.sampled_from(LEVELS))  # fmt: skip
 def test_padded_along_all_axes(dims: list[tuple[int, int, int]], target: Target) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.expr import Var, const
@@ -24,6 +24,7 @@ from legato.tir.stmt import Store
 from legato.tir.walk import statements
 from tests.lower.programs import lowered
 from tests.machines import LEVELS
+from tests.programs.settings import examples
 
 ROW, LAST, CHANNEL = (Axis(Var(name, lo=0), const(n)) for name, n in (("row", 12), ("r", 3), ("c", 16)))
 
@@ -78,7 +79,7 @@ def windows(op: str, channels: int, window: int, stride: int, dilation: int) -> 
     return Module.from_expr(b.function([x], b.call(op, x, pool_size=(window, window), **layout, **attrs)))
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@examples(6, fuzz=False, heavy=15)
 @given(st.sampled_from(("nn.conv2d", "nn.max_pool2d", "nn.avg_pool2d")), st.sampled_from((16, 24, 32, 40, 72)),
        st.integers(2, 7), st.integers(1, 3), st.integers(1, 2), st.sampled_from(LEVELS))  # fmt: skip
 def test_results_have_the_same_bits(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.expr import Expr, fresh
@@ -28,6 +28,7 @@ from legato.te.tensor import Tensor, compute, reduce
 from legato.tir.launch import LaunchKind, launch_kind
 from legato.tir.stmt import Func
 from tests.lower.programs import lowered
+from tests.programs.settings import examples
 
 Array = np.ndarray[Any, Any]
 V3, V4 = TARGETS["x86-64-v3"], TARGETS["x86-64-v4"]
@@ -119,7 +120,7 @@ def test_empty_and_single_extents(name: str, sizes: tuple[int, int, int]) -> Non
         check(module, arguments(*sizes[:2]), (2,))
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(10, fuzz=False, heavy=25)
 @given(
     st.sampled_from(sorted(GATES)), st.integers(0, 5), st.integers(1, 9), st.integers(1, 70), st.booleans(),
     st.booleans(), st.booleans(),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.base.target import Target
@@ -21,6 +21,7 @@ from legato.tir.buffer import Buffer
 from legato.tir.walk import bound_buffers
 from tests.lower.programs import interpreted, lowered
 from tests.machines import LEVELS
+from tests.programs.settings import examples
 
 Array = np.ndarray[Any, Any]
 BEST = LEVELS[-1]
@@ -53,7 +54,7 @@ def blocks(mod: Module, target: Target = BEST) -> list[Buffer]:
     return [b for b in found if b.shape[0] is b.shape[1]]
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@examples(20, fuzz=False, heavy=60)
 @given(st.lists(st.integers(1, 37), min_size=2, max_size=4), st.randoms(use_true_random=False),
        st.sampled_from(DTYPES), st.booleans(), st.sampled_from(LEVELS))  # fmt: skip
 def test_transposed(shape: list[int], random: Any, dtype: str, symbolic: bool, target: Target) -> None:
@@ -67,7 +68,7 @@ def test_transposed(shape: list[int], random: Any, dtype: str, symbolic: bool, t
         assert np.array_equal(exe.with_threads(threads)(x, np.zeros_like(want)), want)
 
 
-@settings(max_examples=20, suppress_health_check=list(HealthCheck))
+@examples(8, fuzz=False, heavy=20)
 @given(st.integers(1, 3), st.integers(4, 40), st.integers(1, 9), st.integers(4, 20),
        st.sampled_from(("float32", "float64", "int64")), st.sampled_from(LEVELS))  # fmt: skip
 def test_what_lies_along_is_read_beside(n: int, c: int, h: int, w: int, dtype: str, target: Target) -> None:

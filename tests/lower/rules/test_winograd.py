@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import legato.ops  # noqa: F401  # gives operators their names
@@ -34,6 +34,7 @@ from legato.lower.rules.winograd_cost import WinogradPlan
 from legato.ops import table
 from tests.lower.programs import interpreted, lowered
 from tests.machines import LEVELS
+from tests.programs.settings import examples
 
 Array = np.ndarray[Any, Any]
 V4 = TARGETS["x86-64-v4"]
@@ -99,7 +100,7 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 sizes = st.tuples(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9), st.sampled_from((1, 3, 16, 17, 33)))
 
 
-@settings(max_examples=20, suppress_health_check=list(HealthCheck))
+@examples(8, fuzz=False, heavy=20)
 @given(sizes, st.sampled_from((16, 20, 32, 40, 70)), st.sampled_from(((1, 1), (1, 0, 1, 2), (2, 1, 0, 1))),
        st.sampled_from(("", "n", "hw", "nhw")), st.sampled_from(LEVELS), st.sampled_from(PAIRS),
        st.integers(1, 13), st.booleans(),
