@@ -31,7 +31,7 @@ demo: $(VENV)/.demo ## reads a scanned page with Legato and with ONNX Runtime, s
 test: lint models ## everything that must pass: lint, then all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-heavy: $(VENV)/.dev models ## the tests that `make test` leaves out: more targets, sizes and samples of what it tests, the largest models interpreted, ThreadSanitizer (ten minutes)
+heavy: $(VENV)/.dev models ## the tests that `make test` leaves out: more targets, sizes and samples of what it tests, the largest models interpreted, ThreadSanitizer
 	LEGATO_HEAVY=1 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 0 -m "heavy or sized"
 
 quick: $(VENV)/.dev ## a part of the tests that takes a few minutes and needs no model files

@@ -51,7 +51,8 @@ FORMS = [
 # Forms of models that are there in another form, and take many seconds.
 AGAIN = {
     *(Form(f"{name}_batch", False) for name in ("vgg16", "bert_base", "resnet50")),
-    *(Form(name, True) for name in ("ppocr_rec", "ppocr_det", "ppocr_cls", "basic_pitch")),
+    *(Form(name, False) for name in ("ppocr_det", "ppocr_cls")),
+    *(Form(name, True) for name in ("ppocr_rec", "basic_pitch")),
 }
 
 
