@@ -61,8 +61,8 @@ UNARY = [
     torch.erfc, torch.exp, torch.exp2, torch.expm1, torch.log, torch.log10, torch.log1p, torch.log2, torch.reciprocal,
     torch.rsqrt, torch.sigmoid, torch.sqrt, torch.tanh, torch.erfinv, torch.lgamma, torch.digamma, torch.abs, torch.neg,
     torch.sign, torch.sgn, torch.signbit, torch.floor, torch.ceil, torch.trunc, torch.round, torch.frac, torch.isnan,
-    torch.isinf, torch.isfinite, torch.isposinf, torch.isneginf, torch.logical_not, torch.square, torch.positive,
-    lambda x: torch.round(x, decimals=1), lambda x: torch.round(x, decimals=-1),
+    torch.isinf, torch.isfinite, torch.angle, torch.isposinf, torch.isneginf, torch.logical_not, torch.square,
+    torch.positive, lambda x: torch.round(x, decimals=1), lambda x: torch.round(x, decimals=-1),
 ]  # fmt: skip
 
 
@@ -124,6 +124,7 @@ def test_numbers_beside_16_bit_floats_keep_their_digits() -> None:
                             torch.fmod(x, 0.3), x**2, x**3, x == 0.1, torch.lerp(x, x * 2, 0.3),
                             torch.addcmul(x, x, x, value=0.3)],
                  x.to(dtype))  # fmt: skip
+        imported(torch.ldexp, x.to(dtype), torch.tensor([3]))
 
 
 def test_casts() -> None:
@@ -158,7 +159,8 @@ def test_activations_of_integers() -> None:
 
 def test_symbolic_dims() -> None:
     def function(x: Any, y: Any) -> list[Any]:
-        return [x * y + 1, torch.where(x > y, x, y), x / x.shape[0], x + y.shape[1], F.gelu(x).clamp(min=0), x // y]
+        return [x * y + 1, torch.where(x > y, x, y), x / x.shape[0], x + y.shape[1], F.gelu(x).clamp(min=0), x // y,
+                x.clamp(max=x.shape[0]), x.round().int() % x.shape[0], torch.add(x, y, alpha=x.shape[1])]  # fmt: skip
 
     x, y = torch.randn(3, 4), torch.randn(3, 1) + 2
     program = Imported(function, [x, y], "symbolic")

@@ -22,7 +22,8 @@ def _sums(x: Any) -> list[Any]:
     return [x.sum(), x.sum(1), x.sum((0, -1), keepdim=True), x.sum(0, dtype=torch.float64), x.prod(), x.prod(1, True),
             x.any(), x.any(0), x.all(1, keepdim=True), x.all(), torch.any(x, (0, 1)), torch.count_nonzero(x, 1),
             x.cumsum(0), x.cumprod(1), x.cumsum(1, dtype=torch.float32), f.mean(), f.mean((0,), keepdim=True),
-            x.sum(()), x.nansum(1), f.logsumexp((0, 1)), f.logsumexp(1, True)]  # fmt: skip
+            x.sum(()), x.sum(1, dtype=torch.bool), x.prod(dtype=torch.bool), torch.any(x, ()), x.nansum(1),
+            f.logsumexp((0, 1)), f.logsumexp(1, True)]  # fmt: skip
 
 
 def _extremes(x: Any) -> list[Any]:

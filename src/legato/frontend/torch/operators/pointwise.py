@@ -198,4 +198,7 @@ def nextafter(b: Emitter, self: Expr, other: Expr) -> Expr:
 
 @aten("ldexp.Tensor")
 def ldexp(b: Emitter, self: Expr, other: Expr) -> Expr:
-    return mul(b, self, pow_(b, 2.0, other))
+    def scaled(x: Expr, n: Expr) -> Expr:
+        return b.multiply(x, b.power(b.like(2, n), n))
+
+    return combined(b, scaled, self, other, to_float=True, steps=True)
