@@ -29,7 +29,11 @@ Mode = Literal["fake", "symbolic"]
 def traced(function: Callable[..., Any], tensors: Tensors, mode: Mode = "fake") -> fx.GraphModule:
     """The functional graph of a function of tensors that gives tensors; mode "symbolic": every extent is a symbol."""
     with torch.no_grad():
-        return make_fx(functionalize(function, remove="mutations_and_views"), decompositions(), mode)(*tensors)
+        graph = make_fx(functionalize(function, remove="mutations_and_views"), decompositions(), mode)(*tensors)
+        calls = (n.target for n in graph.graph.nodes if isinstance(n.target, torch._ops.OpOverload))
+        if any(op._schema.is_mutable for op in calls):  # decompositions work in place: of what they make, once more
+            graph = make_fx(functionalize(graph, remove="mutations_and_views"), decompositions(), mode)(*tensors)
+    return graph
 
 
 class Imported:
@@ -51,7 +55,7 @@ class Imported:
             if kind == "input":
                 made.append(tensors[value])
                 continue
-            array = None if kind == "constant" else np.asarray(next(outputs))
+            array = None if kind == "constant" else np.require(next(outputs), requirements="W")
             made.append(value if array is None else as_tensor(array) if kind == "tensor" else int(array))
         return made
 

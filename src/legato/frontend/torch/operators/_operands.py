@@ -12,18 +12,29 @@ from legato.ir.expr import Expr
 __all__ = ["as_bool", "combined", "is_negative", "larger", "number_of", "smaller", "wide_float", "widened"]
 
 
-def combined(b: Emitter, f: Callable[..., Expr], *xs: Value, to_float: bool = False, steps: bool = False) -> Expr:
+def combined(
+    b: Emitter,
+    f: Callable[..., Expr],
+    *xs: Value,
+    to_float: bool = False,
+    steps: bool = False,
+    all_digits: bool = False,
+) -> Expr:
     """`f` of operands of their common dtype.
 
-    16-bit floats are computed in float32, and rounded once, where `f` takes several `steps` or where an operand is a
-    number or of another dtype, of which PyTorch keeps all digits.
+    16-bit floats are computed in float32, and rounded once, where `f` takes several `steps`. `all_digits`: there too
+    where an operand is a number or of another dtype, which is not rounded before; that is how PyTorch multiplies and
+    divides, while it adds numbers that have been rounded.
     """
     dtype = b.result_dtype(*xs)
     dtype = float32 if to_float and not dtype.is_float else dtype
-    narrow = dtype.is_float and dtype.bits == 16
+    if not dtype.is_float or dtype.bits > 16:
+        return f(*(b.operand(x, dtype) for x in xs))
     mixed = any(not isinstance(x, Expr) or b.dtype(x) != dtype for x in xs)
-    working = float32 if narrow and (steps or mixed) else dtype
-    return b.to(f(*(b.operand(x, working) for x in xs)), dtype)
+    if all_digits and mixed:
+        return b.to(f(*(b.operand(x, float32) for x in xs)), dtype)
+    rounded = [b.operand(x, dtype) for x in xs]
+    return b.to(f(*(b.to(x, float32) for x in rounded)), dtype) if steps else f(*rounded)
 
 
 def widened(b: Emitter, f: Callable[[Expr], Expr], x: Expr) -> Expr:

@@ -47,6 +47,13 @@ def rrelu_with_noise(
     return leaky_relu(b, self, (number_of(lower) + number_of(upper)) / 2)
 
 
+@aten("rrelu_with_noise_functional")
+def rrelu_with_noise_functional(
+    b: Emitter, self: Expr, noise: Expr, lower: Number = 1 / 8, upper: Number = 1 / 3, training: bool = False
+) -> tuple[Expr, Expr]:
+    return rrelu_with_noise(b, self, noise, lower, upper, training), noise
+
+
 @aten("elu")
 def elu(b: Emitter, self: Expr, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Expr:
     """scale·x above 0, and below scale·alpha·(e^(input_scale·x) − 1)."""

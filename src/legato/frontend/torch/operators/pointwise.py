@@ -13,10 +13,11 @@ from legato.ir.expr import Expr
 
 
 def _scaled(b: Emitter, f: Callable[..., Expr], x: Value, y: Value, alpha: Number) -> Expr:
-    """f(x, alpha·y)."""
+    """f(x, alpha·y); alpha is a number of the result's dtype, also where that is computed in a wider one."""
     if type(alpha) in (int, float) and alpha == 1:
         return combined(b, f, x, y)
-    return combined(b, lambda p, q: f(p, b.multiply(q, b.operand(alpha, b.dtype(q)))), x, y, steps=True)
+    scale = b.operand(alpha, b.result_dtype(x, y))
+    return combined(b, lambda p, q: f(p, b.multiply(q, b.to(scale, b.dtype(q)))), x, y, steps=True)
 
 
 @aten("add")
@@ -39,7 +40,8 @@ def rsub(b: Emitter, self: Value, other: Value, *, alpha: Number = 1) -> Expr:
 
 @aten("mul")
 def mul(b: Emitter, self: Value, other: Value) -> Expr:
-    return combined(b, b.logical_and if b.result_dtype(self, other).is_bool else b.multiply, self, other)
+    of_bools = b.result_dtype(self, other).is_bool
+    return combined(b, b.logical_and if of_bools else b.multiply, self, other, all_digits=True)
 
 
 # ------------------------------------------------------------------ quotients and remainders
@@ -49,14 +51,14 @@ def mul(b: Emitter, self: Value, other: Value) -> Expr:
 def div(b: Emitter, self: Value, other: Value, *, rounding_mode: str | None = None) -> Expr:
     """Of integers a float32, unless rounded."""
     if rounding_mode is None:
-        return combined(b, b.divide, self, other, to_float=True)
+        return combined(b, b.divide, self, other, to_float=True, all_digits=True)
     if rounding_mode not in ("floor", "trunc"):
         raise UnsupportedError(f"rounding_mode={rounding_mode!r}")
     is_float = b.result_dtype(self, other).is_float
     if rounding_mode == "trunc":
-        return combined(b, b.trunc_divide, self, other, steps=True)
-    return combined(b, lambda x, y: _floor_quotient(b, x, y) if is_float else b.floor_divide(x, y), self, other,
-                    steps=True)  # fmt: skip
+        return combined(b, (lambda x, y: b.trunc(b.divide(x, y))) if is_float else b.trunc_divide, self, other)
+    floor = (lambda x, y: _floor_quotient(b, x, y)) if is_float else b.floor_divide
+    return combined(b, floor, self, other, steps=True)
 
 
 def _floor_quotient(b: Emitter, x: Expr, y: Expr) -> Expr:
@@ -196,4 +198,7 @@ def nextafter(b: Emitter, self: Expr, other: Expr) -> Expr:
 
 @aten("ldexp.Tensor")
 def ldexp(b: Emitter, self: Expr, other: Expr) -> Expr:
-    return mul(b, self, pow_(b, 2.0, other))
+    def scaled(x: Expr, n: Expr) -> Expr:
+        return b.multiply(x, b.power(b.like(2, n), n))
+
+    return combined(b, scaled, self, other, to_float=True, steps=True)

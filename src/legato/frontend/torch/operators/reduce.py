@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from legato.arith.expr import Const
 from legato.base.dtype import DType, bool_, int64, uint8
 from legato.frontend.torch.emitter import Emitter, Number, Size
 from legato.frontend.torch.operators._operands import as_bool, number_of, wide_float
 from legato.frontend.torch.signature import aten
 from legato.ir.expr import Expr
-from legato.ir.types import Dim
 
 Axes = Sequence[Size] | None
 
@@ -22,11 +22,15 @@ def _summed(b: Emitter, x: Expr, dtype: DType | None) -> Expr:
 
 @aten("sum")
 def sum_(b: Emitter, self: Expr, dim: Axes = None, keepdim: bool = False, *, dtype: DType | None = None) -> Expr:
+    if dtype is not None and dtype.is_bool:
+        return b.any(as_bool(b, self), axis=b.axes_of(dim, b.rank(self)), keepdims=keepdim)
     return b.sum(_summed(b, self, dtype), axis=b.axes_of(dim, b.rank(self)), keepdims=keepdim)
 
 
 @aten("prod")
 def prod(b: Emitter, self: Expr, dim: Size | None = None, keepdim: bool = False, *, dtype: DType | None = None) -> Expr:
+    if dtype is not None and dtype.is_bool:
+        return b.all(as_bool(b, self), axis=b.axes_of(dim, b.rank(self)), keepdims=keepdim)
     return b.prod(_summed(b, self, dtype), axis=b.axes_of(dim, b.rank(self)), keepdims=keepdim)
 
 
@@ -47,8 +51,9 @@ def all_(b: Emitter, self: Expr, dim: Size | Axes = None, keepdim: bool = False)
 
 
 def _holds(b: Emitter, f: Callable[..., Expr], x: Expr, dim: Size | Axes, keepdim: bool) -> Expr:
-    """Of bytes the result is a byte."""
-    found = f(as_bool(b, x), axis=b.axes_of(dim, b.rank(x)), keepdims=keepdim)
+    """Of bytes the result is a byte. An empty list names no axis here, while it means all in a sum."""
+    axes = () if dim == () else b.axes_of(dim, b.rank(x))
+    found = f(as_bool(b, x), axis=axes, keepdims=keepdim)
     return b.to(found, uint8 if b.dtype(x) == uint8 else bool_)
 
 
@@ -72,19 +77,14 @@ def _variance(b: Emitter, x: Expr, dim: Axes, correction: Number | None, keepdim
     """The variance and the mean over axes: squares are divided by their number less the `correction`, at least 0."""
     axes, wide = b.axes_of(dim, b.rank(x)), b.wide(x)
     middle = b.mean(wide, axis=axes, keepdims=True)
-    returned = middle if keepdim else b.mean(wide, axis=axes)
+    returned = middle if keepdim or not axes else b.squeeze(middle, axis=axes)
     lacks = 1.0 if correction is None else number_of(correction)
-    if lacks == 0:
-        return b.variance(wide, middle, axis=axes, keepdims=keepdim), returned
+    count = b.product([b.dims_of(x)[n] for n in axes])
+    if lacks == 0 or (lacks == 1 and isinstance(count, Const) and count.value > 1):
+        return b.variance(wide, middle, axis=axes, keepdims=keepdim, unbiased=lacks == 1), returned
     off = b.subtract(wide, middle)
     total = b.sum(b.multiply(off, off), axis=axes, keepdims=keepdim)
-    return b.divide(total, b.maximum(b.subtract(_count(b, x, axes, b.dtype(wide)), lacks), 0.0)), returned
-
-
-def _count(b: Emitter, x: Expr, axes: Sequence[int], dtype: DType) -> Expr:
-    """How many elements there are along axes."""
-    dims: list[Dim] = [b.dims_of(x)[n] for n in axes]
-    return b.extent(b.product(dims), dtype)
+    return b.divide(total, b.maximum(b.subtract(b.extent(count, b.dtype(wide)), lacks), 0.0)), returned
 
 
 # ------------------------------------------------------------------ norms

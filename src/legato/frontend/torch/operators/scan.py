@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from legato.arith.expr import const
 from legato.base.dtype import DType, int64, uint8
+from legato.base.errors import UnsupportedError
 from legato.frontend.torch.emitter import Emitter, Size
 from legato.frontend.torch.operators._operands import widened
 from legato.frontend.torch.operators.special import log_of_one_and
@@ -30,6 +31,8 @@ def cumprod(b: Emitter, self: Expr, dim: Size, *, dtype: DType | None = None) ->
 
 def _running(b: Emitter, f: Callable[..., Expr], x: Expr, dim: Size, dtype: DType | None) -> Expr:
     """Along an axis; integers are int64."""
+    if dtype is not None and dtype.is_bool:
+        raise UnsupportedError("running sums and products as truth values")
     x = b.to(x, dtype or (b.dtype(x) if b.dtype(x).is_float else int64))
     axis = b.axis_of(dim, b.rank(x))
     return f(x, axis=axis) if b.rank(x) else x

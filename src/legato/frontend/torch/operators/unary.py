@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from legato.base.dtype import bool_
 from legato.base.errors import UnsupportedError
 from legato.frontend.torch.emitter import Emitter
@@ -144,6 +146,14 @@ def sign(b: Emitter, self: Expr) -> Expr:
         return self
     found = b.sign(self)
     return b.where(b.isnan(self), b.like(0, self), found) if b.dtype(self).is_float else found
+
+
+@aten("angle")
+def angle(b: Emitter, self: Expr) -> Expr:
+    """π below 0, else 0; NaN for NaN."""
+    x = b.as_float(self)
+    found = b.where(b.less(x, b.like(0, x)), b.like(math.pi, x), b.like(0, x))
+    return b.where(b.isnan(x), x, found)
 
 
 @aten("sgn")
