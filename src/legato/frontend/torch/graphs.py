@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
 from legato.arith.expr import Expr as DimExpr
 from legato.base.dataclass import dataclass
@@ -106,8 +107,9 @@ def _results(
 
 
 def _order(traced: Any) -> tuple[int, ...] | None:
-    """The axes of a tensor from the outermost on, as it lies in memory; None where it lies in row-major order."""
-    if not isinstance(traced, torch.Tensor) or traced.is_contiguous():
+    """The axes of a tensor from the outermost on, as it lies in memory; None where it lies in row-major order, or where
+    the data decides its extents."""
+    if not isinstance(traced, torch.Tensor) or has_free_unbacked_symbols(traced) or traced.is_contiguous():
         return None
     strides = traced.stride()
     return tuple(sorted(range(traced.dim()), key=lambda axis: -int(strides[axis])))

@@ -1,4 +1,4 @@
-"""Reading at places that data gives: index, index_select, gather, take, embedding, masked_select, nonzero.
+"""Reading at places that data gives: index, index_select, gather, take, masked_select, nonzero.
 
 A subscript outside of its dim is an error in PyTorch; here one is clamped where it is read, and dropped where it is
 written. Below 0 it counts from the end.
@@ -53,19 +53,6 @@ def gather(b: Emitter, self: Expr, dim: int, index: Expr, *, sparse_grad: bool =
 @aten("take")
 def take(b: Emitter, self: Expr, index: Expr) -> Expr:
     return b.take(b.flat(self), index, axis=0, mode="fast")
-
-
-@aten("embedding")
-def embedding(
-    b: Emitter,
-    weight: Expr,
-    indices: Expr,
-    padding_idx: Size = -1,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Expr:
-    """The other parameters are for gradients."""
-    return b.take(weight, indices, axis=0, mode="fast")
 
 
 # ------------------------------------------------------------------ where the data decides how many

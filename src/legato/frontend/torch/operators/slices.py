@@ -174,7 +174,10 @@ def unfold(b: Emitter, self: Expr, dimension: int, size: int, step: int) -> Expr
 @aten("select_scatter")
 def select_scatter(b: Emitter, self: Expr, src: Expr, dim: int, index: Size) -> Expr:
     axis = b.axis_of(dim, b.rank(self))
-    at = b.size(_position(b, index, b.dims_of(self)[axis]))
+    extent = b.dims_of(self)[axis]
+    at = b.size(_position(b, index, extent))
+    if isinstance(at, Const) and at.value < 0:
+        at = simplify(extent + at)
     return _replaced(b, self, b.expand_dims(src, axis=axis), axis, at, simplify(at + 1), 1)
 
 
