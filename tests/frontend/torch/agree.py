@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import fx
-from torch.func import functionalize
+from torch._subclasses.functional_tensor import dispatch_functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
@@ -29,11 +29,7 @@ Mode = Literal["fake", "symbolic"]
 def traced(function: Callable[..., Any], tensors: Tensors, mode: Mode = "fake") -> fx.GraphModule:
     """The functional graph of a function of tensors that gives tensors; mode "symbolic": every extent is a symbol."""
     with torch.no_grad():
-        graph = make_fx(functionalize(function, remove="mutations_and_views"), decompositions(), mode)(*tensors)
-        calls = (n.target for n in graph.graph.nodes if isinstance(n.target, torch._ops.OpOverload))
-        if any(op._schema.is_mutable for op in calls):  # decompositions work in place: of what they make, once more
-            graph = make_fx(functionalize(graph, remove="mutations_and_views"), decompositions(), mode)(*tensors)
-    return graph
+        return make_fx(dispatch_functionalize(function), decompositions(), mode)(*tensors)
 
 
 class Imported:

@@ -6,10 +6,10 @@ from collections.abc import Generator, Sequence
 
 from legato.arith.prove import provably_different
 from legato.base.errors import ImportModelError
+from legato.frontend.heads import attended, scores_of
 from legato.frontend.onnx.bodies import Node, Steps, all_made, here, require_inputs, require_outputs, unknown
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import UNKNOWN, Frame, Value
-from legato.frontend.onnx.heads import attended, scores_of
 from legato.frontend.onnx.proto import AttributeProto, GraphProto
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr

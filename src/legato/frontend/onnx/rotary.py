@@ -7,8 +7,8 @@ from legato.arith.prove import provably_different, prove, prove_equal
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
+from legato.frontend.heads import heads_of
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.heads import heads_of
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
 

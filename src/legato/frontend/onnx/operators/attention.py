@@ -7,8 +7,8 @@ import numpy as np
 from legato.arith.expr import const
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
+from legato.frontend.heads import attended, capped, heads_of, joined, past_of, scores_of, softmax_weights
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.heads import attended, capped, heads_of, joined, past_of, scores_of, softmax_weights
 from legato.frontend.onnx.rotary import angles_at, turned
 from legato.frontend.onnx.tensors import element_type
 from legato.ir.expr import Expr

@@ -12,7 +12,7 @@ from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
-from legato.frontend.onnx.antialias import Smoothing
+from legato.frontend.antialias import Smoothing
 from legato.frontend.onnx.computed import signed_dims
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.ratio import Ratio, reduced

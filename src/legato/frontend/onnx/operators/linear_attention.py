@@ -11,11 +11,11 @@ from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError
+from legato.frontend.dims import cut
+from legato.frontend.heads import head_scale
 from legato.frontend.onnx.causal import causal_conv
-from legato.frontend.onnx.dims import cut
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.frames import Captures
-from legato.frontend.onnx.heads import head_scale
 from legato.frontend.onnx.loops import Loop, Stack
 from legato.ir.expr import Expr
 from legato.ir.types import Dim

@@ -7,7 +7,7 @@ from __future__ import annotations
 from legato.arith.expr import const
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError, UnsupportedError
-from legato.frontend.onnx.dims import halves
+from legato.frontend.dims import halves
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import activation
 from legato.ir.expr import Expr

@@ -9,8 +9,8 @@ from legato.arith.prove import provably_different
 from legato.arith.simplify import simplify
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.heads import attended, heads_of, joined, past_of, scores_of
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.heads import attended, heads_of, joined, past_of, scores_of
 from legato.frontend.onnx.masks import Sizes, masked
 from legato.ir.expr import Expr
 from legato.ir.types import Dim

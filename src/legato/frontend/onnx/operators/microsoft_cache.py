@@ -10,8 +10,8 @@ from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.heads import attended, capped, heads_of, joined, past_of, scores_of
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.heads import attended, capped, heads_of, joined, past_of, scores_of
 from legato.frontend.onnx.rotary import angles_at, places_from, turned
 from legato.ir.expr import Expr
 from legato.ir.types import Dim

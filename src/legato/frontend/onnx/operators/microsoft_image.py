@@ -7,8 +7,8 @@ from collections.abc import Callable
 from legato.arith.expr import const
 from legato.arith.simplify import simplify
 from legato.base.errors import ImportModelError
+from legato.frontend.dims import channels_first, channels_last
 from legato.frontend.onnx.activated import activated
-from legato.frontend.onnx.dims import channels_first, channels_last
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import nn, sampling
 from legato.ir.expr import Expr

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from legato.arith.simplify import simplify
 from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.dims import channels_first
+from legato.frontend.dims import channels_last as by_channel
 from legato.frontend.onnx.causal import causal_conv
-from legato.frontend.onnx.dims import channels_first
-from legato.frontend.onnx.dims import channels_last as by_channel
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import linear_attention as standard
 from legato.ir.expr import Expr

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from legato.base.errors import ImportModelError
-from legato.frontend.onnx import dims
+from legato.frontend import dims
 from legato.frontend.onnx.codes import codes, needed, numbers, parameters
 from legato.frontend.onnx.emitter import Emitter
 from legato.frontend.onnx.operators import activation, nn, quantize

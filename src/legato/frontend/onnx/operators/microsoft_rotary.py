@@ -9,9 +9,9 @@ import numpy as np
 from legato.arith.expr import const
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
-from legato.frontend.onnx.dims import halves
+from legato.frontend.dims import halves
+from legato.frontend.heads import heads_of
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.heads import heads_of
 from legato.frontend.onnx.rotary import angles_at, heads_by_table, places_from, turned
 from legato.ir.expr import Expr
 

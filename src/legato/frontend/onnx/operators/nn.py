@@ -9,8 +9,8 @@ from legato.arith.expr import Const, const
 from legato.arith.simplify import simplify
 from legato.base.dtype import DType
 from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.maxima import places_of_maxima
 from legato.frontend.onnx.emitter import Emitter
-from legato.frontend.onnx.maxima import places_of_maxima
 from legato.frontend.onnx.windows import divided, kernel_windows, surrounded, windows_of, with_kernel, within
 from legato.ir.expr import Expr
 from legato.ir.types import Dim

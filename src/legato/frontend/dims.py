@@ -6,7 +6,7 @@ from legato.arith.expr import const
 from legato.arith.prove import provably_different
 from legato.arith.simplify import simplify
 from legato.base.errors import ImportModelError
-from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.emitter import Emitter
 from legato.ir.expr import Expr
 
 __all__ = ["channels_first", "channels_last", "cut", "halves"]

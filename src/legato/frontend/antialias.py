@@ -10,7 +10,7 @@ from legato.arith.expr import cdiv, const, max_
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
-from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.emitter import Emitter
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
 from legato.ops._computed import steps

@@ -11,8 +11,8 @@ from legato.arith.prove import provably_different, prove_equal
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
 from legato.base.errors import ImportModelError
-from legato.frontend.onnx.dims import cut
-from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.dims import cut
+from legato.frontend.emitter import Emitter
 from legato.ir.expr import Expr
 
 __all__ = ["attended", "capped", "head_scale", "heads_of", "joined", "past_of", "scores_of", "softmax_weights"]
@@ -44,7 +44,7 @@ def head_scale(b: Emitter, q: Expr, scale: float | None = None) -> Expr:
     """`scale` if there is one, else 1 / √size of the heads, in the dtype of `q`."""
     if scale is not None:
         return b.like(scale, q)
-    size = b.dims_of(q)[3]
+    size = b.dims_of(q)[-1]
     if isinstance(size, Const):
         return b.like(1 / math.sqrt(size.value), q)
     return b.to(b.divide(b.constant(1.0, dt.float64), b.sqrt(b.extent(size, dt.float64))), b.dtype(q))

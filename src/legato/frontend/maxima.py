@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from legato.arith.expr import const
 from legato.base import dtype as dt
-from legato.frontend.onnx.emitter import Emitter
+from legato.frontend.emitter import Emitter
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
 
-__all__ = ["Along", "places_of_maxima"]
+__all__ = ["Along", "places_in_planes", "places_of_maxima"]
 
 Along = tuple[int, int, int, Dim]  # windows along a dim: their extent, stride and dilation, and the padding before
 
@@ -22,6 +22,17 @@ def places_of_maxima(
 
     Padding counts as `lowest`. `by_columns` counts the elements of an image with its first dim moving fastest.
     """
+    dims = b.dims_of(x)
+    images = b.arange(start=const(0), stop=b.product(dims[:2]), step=1, dtype=dt.int64)
+    images = b.multiply(images, b.extent(b.product(dims[2:]), dt.int64))
+    places = places_in_planes(b, x, y, windows, lowest, by_columns=by_columns)
+    return b.add(places, b.reshape(images, newshape=(*dims[:2], *[1] * len(windows)), allowzero=True))
+
+
+def places_in_planes(
+    b: Emitter, x: Expr, y: Expr, windows: Sequence[Along], lowest: float, *, by_columns: bool = False
+) -> Expr:
+    """As `places_of_maxima`, within the image of each channel."""
     rank = len(windows)
     starts = [_starts(b, d, w) for d, w in zip(b.dims_of(y)[2:], windows, strict=True)]
     parts = x
@@ -61,7 +72,7 @@ def _with_ones(b: Emitter, x: Expr, count: int) -> Expr:
 def _flattened(
     b: Emitter, x: Expr, best: Expr, starts: Sequence[Expr], windows: Sequence[Along], *, by_columns: bool
 ) -> Expr:
-    """The places in the flat `x` of elements that are given as numbers within their windows."""
+    """The places in their images of elements that are given as numbers within their windows."""
     dims, rank = b.dims_of(x), len(windows)
     found: list[Expr] = []
     for n in reversed(range(rank)):
@@ -73,6 +84,4 @@ def _flattened(
     total = found[order[0]]
     for n in order[1:]:
         total = b.add(b.multiply(total, b.extent(dims[n + 2], dt.int64)), found[n])
-    images = b.arange(start=const(0), stop=b.product(dims[:2]), step=1, dtype=dt.int64)
-    images = b.multiply(images, b.extent(b.product(dims[2:]), dt.int64))
-    return b.add(total, b.reshape(images, newshape=(*dims[:2], *[1] * rank), allowzero=True))
+    return total
