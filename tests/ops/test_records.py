@@ -52,7 +52,7 @@ Outcome = tuple[Any, str | None]  # what a run gives, and what its refusal says
 
 
 def chosen(share: int, ops: Iterable[Op] = OPS, always: Collection[str] = ()) -> list[Any]:
-    """The samples that a test tries: of the default run one of `share`, the same in every run, and those of `always`."""
+    """The samples that a test tries: of the default run one of `share`, the same in any run, and those of `always`."""
     return [
         pytest.param(op, sample, id=f"{op.name}-{n}")
         for op in ops
