@@ -76,9 +76,11 @@ def _split(n: int) -> int:
 
 
 def _roots(power: Array, n: int, sign: int) -> tuple[Array, Array]:
-    """Real and imaginary parts of exp(sign·2πi·power/n)."""
-    angle = (2 * np.pi / max(n, 1)) * (power % max(n, 1))
-    return np.cos(angle), sign * np.sin(angle)
+    """Real and imaginary parts of exp(sign·2πi·power/n): of a quarter of a turn as they are, not as π is rounded."""
+    own = power % max(n, 1)
+    angle = (2 * np.pi / max(n, 1)) * own
+    cos, sin = (np.where(4 * own % max(n, 1) == 0, np.round(part), part) for part in (np.cos(angle), np.sin(angle)))
+    return cos, sign * sin
 
 
 def _matrix_at(b: Builder, n: Dim, like: Expr, sign: int) -> Pair:
@@ -89,7 +91,10 @@ def _matrix_at(b: Builder, n: Dim, like: Expr, sign: int) -> Pair:
     dtype = dtype_of(like)
     turn = b.multiply(b.cast(own, dtype=dtype), b.constant(sign * 2 * math.pi, dtype))
     angle = b.divide(turn, extent_scalar(b, n, dtype))
-    return b.cos(angle), b.sin(angle)
+    quarters = b.floor_mod(b.multiply(own, b.constant(4, dt.int64)), extent_scalar(b, n, dt.int64))
+    is_exact = b.equal(quarters, b.constant(0, dt.int64))  # as in `_roots`
+    cos, sin = (b.where(is_exact, b.round(part), part) for part in (b.cos(angle), b.sin(angle)))
+    return cos, sin
 
 
 def _product(b: Builder, x: Data, cos: Expr, sin: Expr) -> Pair:

@@ -127,7 +127,7 @@ def extent_of(b: Builder, x: Expr, axis: int) -> Expr:
     d = shape_of(x)[axis]
     if isinstance(d, Const):
         return b.constant(int(d.value), dt.int64)
-    return b.take(b.shape_of(x, dtype=dt.int64), axis, axis=0)
+    return b.take(b.shape_of(x, dtype=dt.int64), axis % len(shape_of(x)), axis=0)
 
 
 def shifted(b: Builder, x: Expr, axis: int, *, back: bool = False, fill: float = 0.0) -> Expr:

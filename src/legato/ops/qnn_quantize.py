@@ -17,6 +17,7 @@ from legato.ir.attr_record import Attrs
 from legato.ir.expr import Expr
 from legato.ir.op import Op, Relation, Sample
 from legato.ir.types import TensorType, Type
+from legato.ops._computed import steps
 from legato.ops._families import quiet
 from legato.ops._gradients import dtype_of, extents, shape_of
 from legato.ops._qnn import (
@@ -103,7 +104,11 @@ def _laid(b: Builder, p: Expr, x: Expr, a: Blocked) -> Expr:
     if not a.block_size or not shape_of(p):
         return along(b, p, len(shape), a.axis)
     at = a.axis % len(shape)
-    whole = b.repeat(p, repeats=_times(a.block_size, known_int(shape[at])), axis=at)
+    extent = known_int(shape[at])
+    if extent is None:  # repeated, a block that is longer than any dim would be made
+        blocks = b.floor_divide(steps(b, shape[at]), b.constant(a.block_size, dt.int64))
+        return b.take(p, blocks, axis=at)
+    whole = b.repeat(p, repeats=_times(a.block_size, extent), axis=at)
     return b.strided_slice(whole, begin=(0,), end=extents([shape[at]]), strides=(1,), axes=(at,))
 
 
