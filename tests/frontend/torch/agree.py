@@ -52,7 +52,7 @@ class Imported:
                 made.append(tensors[value])
                 continue
             array = None if kind == "constant" else np.require(next(outputs), requirements="W")
-            made.append(value if array is None else as_tensor(array) if kind == "tensor" else int(array))
+            made.append(value if array is None else as_tensor(array) if kind == "tensor" else array.item())
         return made
 
     def interpreted(self, tensors: Tensors) -> list[Any]:

@@ -10,6 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from legato.base.errors import RunError, TypeCheckError, UnsupportedError  # noqa: E402  # after torch is there
+from legato.frontend.torch.exported import import_program  # noqa: E402
+from legato.interp import evaluate  # noqa: E402
 from tests.frontend.torch.agree import Imported, agree, imported  # noqa: E402
 
 F = torch.nn.functional
@@ -100,26 +102,35 @@ def test_compiled_as_interpreted() -> None:
     imported(parts, rows(4, 5), compile=True, mode="symbolic")
 
 
+@pytest.mark.filterwarnings("ignore")  # of PyTorch's exporter
 def test_numbers_that_the_data_decides() -> None:
-    def made(x: Any, n: Any) -> Any:
-        count = n.item()
-        torch._check(count >= 0)
-        torch._check(count <= 4)
-        return x.new_ones(count, 2), torch.arange(count)
+    class Cut(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any, n: Any) -> Any:
+            count = n.item()
+            torch._check(count >= 0)
+            torch._check(count <= x.shape[0])
+            return x.narrow(0, 0, count) * 2, x.new_ones(count, 2)
 
-    program = Imported(made, [rows(4, 3), torch.tensor(2)])
+    given = rows(4, 3), torch.tensor(2)
+    module, _ = import_program(torch.export.export(Cut(), given))
     for count in (0, 1, 4):
-        given = [rows(4, 3), torch.tensor(count)]
-        agree(program.interpreted(given), made(*given))
+        x, n = rows(4, 3), torch.tensor(count)
+        found = evaluate(module, [x.numpy(), n.numpy()])
+        agree([torch.tensor(f) for f in found], Cut()(x, n))
     for count in (-1, 5):
         with pytest.raises((RunError, TypeCheckError)):
-            program.interpreted([rows(4, 3), torch.tensor(count)])
+            evaluate(module, [rows(4, 3).numpy(), torch.tensor(count).numpy()])
 
 
 def test_a_number_may_be_below_0() -> None:
     program = Imported(lambda x, n: x + n.item(), [rows(4), torch.tensor(2)])
     for count in (-3, 0, 7):
         agree(program.interpreted([rows(4), torch.tensor(count)]), rows(4) + count)
+
+
+def test_ranges_are_counted_as_pytorch_counts() -> None:
+    imported(lambda: (torch.arange(0.5, 5.5, 1.5, dtype=torch.int64), torch.arange(0.5, 5.5, 1.5, dtype=torch.int32)))
+    imported(lambda: (torch.linspace(0, 7, 5, dtype=torch.int64), torch.linspace(-1, 2.5, 7), torch.logspace(0, 2, 4)))
 
 
 def test_floats_are_numbers_too() -> None:

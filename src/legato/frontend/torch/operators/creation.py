@@ -10,7 +10,7 @@ import torch
 from legato.arith.expr import Expr as DimExpr
 from legato.base.dtype import DType, bool_, float32, float64, int64
 from legato.base.errors import UnsupportedError
-from legato.frontend.torch.dtypes import from_torch
+from legato.frontend.torch.dtypes import array_of, from_torch, to_torch
 from legato.frontend.torch.emitter import Emitter, Float, Number, Size
 from legato.frontend.torch.signature import aten
 from legato.ir.expr import Expr
@@ -128,12 +128,35 @@ def arange(b: Emitter, start: Number, end: Number, step: Number = 1, *, dtype: D
             raise UnsupportedError("a range of floats with a symbolic end", hint="count in integers and multiply")
         made = b.arange(start=start, stop=end, step=int(step), dtype=int64)
         return b.to(made, kind)
+    if kind == int64:  # what is after the point counts in no way, of narrower integers it does for how many there are
+        start, end, step = int(start), int(end), int(step)
     count = max(0, math.ceil((end - start) / step))
     if not kind.is_float:
         start, step = int(start), int(step)
     wide = float64 if kind.is_float else int64
     scaled = b.multiply(b.to(b.steps(0, count), wide), b.operand(step, wide))
     return b.to(b.add(scaled, b.operand(start, wide)), kind)
+
+
+@aten("linspace.default")
+def linspace(b: Emitter, start: Number, end: Number, steps: int, *, dtype: DType | None = None) -> Expr:
+    """As PyTorch itself computes it: from both ends, up to the middle."""
+    first, last = _plain(start), _plain(end)
+    return b.constant(array_of(torch.linspace(first, last, steps, dtype=to_torch(_dtype(b, dtype))), "a range"))
+
+
+@aten("logspace.default")
+def logspace(
+    b: Emitter, start: Number, end: Number, steps: int, base: float = 10.0, *, dtype: DType | None = None
+) -> Expr:
+    first, last = _plain(start), _plain(end)
+    return b.constant(array_of(torch.logspace(first, last, steps, base, dtype=to_torch(_dtype(b, dtype))), "a range"))
+
+
+def _plain(value: Number) -> int | float:
+    if isinstance(value, DimExpr | Float):
+        raise UnsupportedError(f"an end of a range that is not known: {value}", hint="make it static")
+    return value
 
 
 @aten("eye", "eye.m")
