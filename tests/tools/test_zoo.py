@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import legato
 from legato.bench.statistics import Ratio
 from legato.bench.table import Row, Table
 from tools.zoo.report import Figures, line, markdown
-from tools.zoo.row import Found, failed
+from tools.zoo.row import Found, _kernel, failed
 from tools.zoo.table import TABLE, Architecture, Input
 
+ROOT = Path(__file__).parents[2]
 FAMILIES = {  # what frontends and benchmarks promise, at least
     "torchvision": {"classification": 20, "segmentation": 3, "detection": 4, "video": 4},
     "timm": {"convolutional": 20, "attention": 20},
@@ -83,22 +87,31 @@ def test_batch_norms_are_given_what_they_see(torch: Any) -> None:
 # ------------------------------------------------------------------ the benchmark
 
 
-def test_small_architectures_agree_with_onnx_runtime(torch: Any, tmp_path: Path, capsys: Any) -> None:
+def test_small_architectures_agree_and_are_timed(torch: Any, tmp_path: Path, capsys: Any) -> None:
     from tools.zoo.__main__ import main
 
     pytest.importorskip("onnxruntime")
+    pytest.importorskip("openvino")
     path = tmp_path / "zoo.json"
     only = r"\.(albert|mobilebert)$"
-    command = ["--only", only, "--rounds", "0", "--threads", "1", "--folder", str(tmp_path), "--json", str(path)]
+    command = ["--only", only, "--rounds", "1", "--block", "0", "--folder", str(tmp_path), "--json", str(path)]
     assert main(command) == 0, capsys.readouterr().out
     figures = Figures.from_json(json.loads(path.read_text()))
     assert [row.name for row in figures.table.rows] == ["albert", "mobilebert"]
     for row in figures.table.rows:
-        far = row.distances["onnxruntime"]
-        assert far is not None
-        assert far < 1e-3
         assert not row.missing
+        assert set(row.seconds) == {"legato", "onnxruntime", "openvino"}
+        assert all(far is not None and far < 1e-3 for far in row.distances.values())
+        assert row.ratio is not None
+        assert (row.name in figures.kernels) == (row.ratio.median < 1)
     assert "2 architectures: 2 are imported, compiled and agree." in capsys.readouterr().out
+
+
+def test_the_kernel_that_loses_most_is_named_with_its_share() -> None:
+    text = "def @main(%x: Tensor[(64, 64), float32]) -> Tensor[(64, 64), float32] { nn.softmax(nn.dense(%x, %x)) }"
+    exe = legato.compile(from_text(f'#[version = "0.0.5"]\n{text}'), threads=1)
+    told = _kernel(exe, {"x": np.ones((64, 64), np.float32)})
+    assert re.match(r"(nn\.dense|nn\.softmax).*: \d+% of the time", told), told
 
 
 def test_an_export_is_kept_until_its_row_changes(torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,4 +200,9 @@ def test_the_packages_are_the_pinned_ones() -> None:
 
 
 def test_folder_is_ignored() -> None:
-    assert ".zoo/" in (Path(__file__).parents[2] / ".gitignore").read_text().split()
+    assert ".zoo/" in (ROOT / ".gitignore").read_text().split()
+
+
+@pytest.mark.parametrize("file", ["README.md", "docs/zoo.md", "Makefile"])
+def test_pages_say_how_many_there_are(file: str) -> None:
+    assert re.findall(r"\b(\d+) architectures", (ROOT / file).read_text("utf-8"))[0] == str(len(TABLE))
