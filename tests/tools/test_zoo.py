@@ -87,29 +87,28 @@ def test_batch_norms_are_given_what_they_see(torch: Any) -> None:
 # ------------------------------------------------------------------ the benchmark
 
 
-def test_small_architectures_agree_and_are_timed(torch: Any, tmp_path: Path, capsys: Any) -> None:
+def test_small_architectures_agree_with_onnx_runtime(torch: Any, tmp_path: Path, capsys: Any) -> None:
     from tools.zoo.__main__ import main
 
     pytest.importorskip("onnxruntime")
-    pytest.importorskip("openvino")
     path = tmp_path / "zoo.json"
     only = r"\.(albert|mobilebert)$"
-    command = ["--only", only, "--rounds", "1", "--block", "0", "--folder", str(tmp_path), "--json", str(path)]
+    command = ["--only", only, "--rounds", "0", "--threads", "1", "--folder", str(tmp_path), "--json", str(path)]
     assert main(command) == 0, capsys.readouterr().out
     figures = Figures.from_json(json.loads(path.read_text()))
     assert [row.name for row in figures.table.rows] == ["albert", "mobilebert"]
     for row in figures.table.rows:
+        far = row.distances["onnxruntime"]
+        assert far is not None
+        assert far < 1e-3
         assert not row.missing
-        assert set(row.seconds) == {"legato", "onnxruntime", "openvino"}
-        assert all(far is not None and far < 1e-3 for far in row.distances.values())
-        assert row.ratio is not None
-        assert (row.name in figures.kernels) == (row.ratio.median < 1)
     assert "2 architectures: 2 are imported, compiled and agree." in capsys.readouterr().out
 
 
-def test_the_kernel_that_loses_most_is_named_with_its_share() -> None:
+def test_the_kernel_that_loses_most_is_named_with_its_share(tmp_path: Path) -> None:
     text = "def @main(%x: Tensor[(64, 64), float32]) -> Tensor[(64, 64), float32] { nn.softmax(nn.dense(%x, %x)) }"
-    exe = legato.compile(from_text(f'#[version = "0.0.5"]\n{text}'), threads=1)
+    (tmp_path / "net.relay").write_text(f'#[version = "0.0.5"]\n{text}')
+    exe = legato.compile(tmp_path / "net.relay", threads=1)
     told = _kernel(exe, {"x": np.ones((64, 64), np.float32)})
     assert re.match(r"(nn\.dense|nn\.softmax).*: \d+% of the time", told), told
 
