@@ -111,7 +111,7 @@ sanitize: $(VENV)/.dev ## the C library under AddressSanitizer, UBSan and Thread
 bench: $(VENV)/.dev models ## every model against ONNX Runtime, OpenVINO and PyTorch; writes the README's table (an hour; BENCH="--only dqn,gru" for some)
 	$(BIN)/python -m tools.bench --json docs/benchmarks.json --markdown README.md $(BENCH)
 
-bench-zoo: $(VENV)/.dev .zoo/.made ## 147 architectures, exported, compiled, compared and timed beside ONNX Runtime and OpenVINO; writes docs/zoo.md (BENCH="--only timm.mixers" for some, "--rounds 0": no times)
+bench-zoo: $(VENV)/.dev .zoo/.made ## 148 architectures, exported, compiled, compared and timed beside ONNX Runtime and OpenVINO; writes docs/zoo.md (BENCH="--only timm.mixers" for some, "--rounds 0": no times)
 	$(BIN)/python -m tools.zoo --json docs/zoo.json --markdown docs/zoo.md $(BENCH)
 
 ablation: $(VENV)/.dev models ## what each pass, and the assignment of buffer layouts, is worth; writes docs/passes_ablation.md (half an hour; ABLATION="--only dqn,lstm" for some)

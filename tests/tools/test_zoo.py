@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import legato
 from legato.bench.statistics import Ratio
 from legato.bench.table import Row, Table
 from tools.zoo.report import Figures, line, markdown
-from tools.zoo.row import Found, failed
+from tools.zoo.row import Found, _kernel, failed
 from tools.zoo.table import TABLE, Architecture, Input
 
+ROOT = Path(__file__).parents[2]
 FAMILIES = {  # what frontends and benchmarks promise, at least
     "torchvision": {"classification": 20, "segmentation": 3, "detection": 4, "video": 4},
     "timm": {"convolutional": 20, "attention": 20},
@@ -99,6 +103,14 @@ def test_small_architectures_agree_with_onnx_runtime(torch: Any, tmp_path: Path,
         assert far < 1e-3
         assert not row.missing
     assert "2 architectures: 2 are imported, compiled and agree." in capsys.readouterr().out
+
+
+def test_the_kernel_that_loses_most_is_named_with_its_share(tmp_path: Path) -> None:
+    text = "def @main(%x: Tensor[(64, 64), float32]) -> Tensor[(64, 64), float32] { nn.softmax(nn.dense(%x, %x)) }"
+    (tmp_path / "net.relay").write_text(f'#[version = "0.0.5"]\n{text}')
+    exe = legato.compile(tmp_path / "net.relay", threads=1)
+    told = _kernel(exe, {"x": np.ones((64, 64), np.float32)})
+    assert re.match(r"(nn\.dense|nn\.softmax).*: \d+% of the time", told), told
 
 
 def test_an_export_is_kept_until_its_row_changes(torch: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,4 +199,9 @@ def test_the_packages_are_the_pinned_ones() -> None:
 
 
 def test_folder_is_ignored() -> None:
-    assert ".zoo/" in (Path(__file__).parents[2] / ".gitignore").read_text().split()
+    assert ".zoo/" in (ROOT / ".gitignore").read_text().split()
+
+
+@pytest.mark.parametrize("file", ["README.md", "docs/zoo.md", "Makefile"])
+def test_pages_say_how_many_there_are(file: str) -> None:
+    assert re.findall(r"\b(\d+) architectures", (ROOT / file).read_text("utf-8"))[0] == str(len(TABLE))
