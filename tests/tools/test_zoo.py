@@ -199,7 +199,7 @@ def test_the_packages_are_the_pinned_ones() -> None:
 
 
 def test_folder_is_ignored() -> None:
-    assert ".zoo/" in (ROOT / ".gitignore").read_text().split()
+    assert ".zoo" in (ROOT / ".gitignore").read_text().split()
 
 
 @pytest.mark.parametrize("file", ["README.md", "docs/zoo.md", "Makefile"])
