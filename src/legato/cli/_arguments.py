@@ -202,7 +202,7 @@ def executable(args: argparse.Namespace, tell: Tell, generators: Sequence[Any] =
     import legato
 
     if not is_artifact(args.model):
-        return legato.compile(
+        found: Executable = legato.compile(  # of a module of PyTorch it is something else
             program(args),
             shapes=shapes(args),
             constants=constants(args),
@@ -212,6 +212,7 @@ def executable(args: argparse.Namespace, tell: Tell, generators: Sequence[Any] =
             precision=args.precision,
             generators=generators,
         )
+        return found
     refuse(args, f"{args.model} is compiled already", *OF_MODELS)
     tell("loading")
     return legato.load(args.model, threads=args.threads, generators=generators)
