@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import torch
 
 from legato.arith.expr import Expr as DimExpr
+from legato.arith.expr import const
 from legato.base.dtype import DType, bool_, float32, float64, int64
 from legato.base.errors import UnsupportedError
 from legato.frontend.torch.dtypes import array_of, from_torch, to_torch
-from legato.frontend.torch.emitter import Emitter, Float, Number, Size
+from legato.frontend.torch.emitter import Emitter, Float, Number, Size, Value
 from legato.frontend.torch.signature import aten
 from legato.ir.expr import Expr
 
@@ -143,6 +144,19 @@ def linspace(b: Emitter, start: Number, end: Number, steps: int, *, dtype: DType
     """As PyTorch itself computes it: from both ends, up to the middle."""
     first, last = _plain(start), _plain(end)
     return b.constant(array_of(torch.linspace(first, last, steps, dtype=to_torch(_dtype(b, dtype))), "a range"))
+
+
+@aten("linspace.Tensor_Tensor", "linspace.Tensor_Scalar", "linspace.Scalar_Tensor")
+def linspace_between(b: Emitter, start: Value, end: Value, steps: int, *, dtype: DType | None = None) -> Expr:
+    kind = _dtype(b, dtype)
+    wide = float32 if kind.is_float and kind.bits == 16 else kind if kind.is_float else float64
+    first, last = (b.to(b.operand(v, kind), wide) for v in (start, end))
+    if steps == 1:
+        return b.to(b.in_shape(first, (const(1),)), kind)
+    step = b.divide(b.subtract(last, first), b.number(steps - 1, wide))
+    at, back = b.to(b.steps(0, steps), wide), b.to(b.steps(steps - 1, -1, -1), wide)
+    up, down = b.add(first, b.multiply(step, at)), b.subtract(last, b.multiply(step, back))
+    return b.to(b.where(b.less(b.steps(0, steps), b.index(steps // 2)), up, down), kind)
 
 
 @aten("logspace.default")
