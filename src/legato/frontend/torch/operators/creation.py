@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -181,13 +182,14 @@ def eye(b: Emitter, n: Size, m: Size | None = None, *, dtype: DType | None = Non
 
 
 @aten("tril_indices")
-def tril_indices(b: Emitter, row: int, col: int, offset: int = 0, *, dtype: DType | None = int64) -> Expr:
-    return b.constant(torch.tril_indices(row, col, offset).numpy(), dtype or int64)
+def tril_indices(b: Emitter, row: int, col: int, offset: int = 0, *, dtype: Any = None) -> Expr:
+    """`dtype`: PyTorch's default is a code; the trace has the dtype."""
+    return b.to(b.constant(torch.tril_indices(row, col, offset).numpy()), _dtype(b, None))
 
 
 @aten("triu_indices")
-def triu_indices(b: Emitter, row: int, col: int, offset: int = 0, *, dtype: DType | None = int64) -> Expr:
-    return b.constant(torch.triu_indices(row, col, offset).numpy(), dtype or int64)
+def triu_indices(b: Emitter, row: int, col: int, offset: int = 0, *, dtype: Any = None) -> Expr:
+    return b.to(b.constant(torch.triu_indices(row, col, offset).numpy()), _dtype(b, None))
 
 
 @aten("native_dropout")
