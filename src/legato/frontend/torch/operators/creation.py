@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from legato.arith.expr import Expr as DimExpr
+from legato.arith.expr import const
 from legato.base.dtype import DType, bool_, float32, float64, int64
 from legato.base.errors import UnsupportedError
 from legato.frontend.torch.dtypes import array_of, from_torch, to_torch
-from legato.frontend.torch.emitter import Emitter, Float, Number, Size
+from legato.frontend.torch.emitter import Emitter, Float, Number, Size, Value
 from legato.frontend.torch.signature import aten
 from legato.ir.expr import Expr
 
@@ -145,6 +147,19 @@ def linspace(b: Emitter, start: Number, end: Number, steps: int, *, dtype: DType
     return b.constant(array_of(torch.linspace(first, last, steps, dtype=to_torch(_dtype(b, dtype))), "a range"))
 
 
+@aten("linspace.Tensor_Tensor", "linspace.Tensor_Scalar", "linspace.Scalar_Tensor")
+def linspace_between(b: Emitter, start: Value, end: Value, steps: int, *, dtype: DType | None = None) -> Expr:
+    kind = _dtype(b, dtype)
+    wide = float32 if kind.is_float and kind.bits == 16 else kind if kind.is_float else float64
+    first, last = (b.to(b.operand(v, kind), wide) for v in (start, end))
+    if steps == 1:
+        return b.to(b.in_shape(first, (const(1),)), kind)
+    step = b.divide(b.subtract(last, first), b.number(steps - 1, wide))
+    at, back = b.to(b.steps(0, steps), wide), b.to(b.steps(steps - 1, -1, -1), wide)
+    up, down = b.add(first, b.multiply(step, at)), b.subtract(last, b.multiply(step, back))
+    return b.to(b.where(b.less(b.steps(0, steps), b.index(steps // 2)), up, down), kind)
+
+
 @aten("logspace.default")
 def logspace(
     b: Emitter, start: Number, end: Number, steps: int, base: float = 10.0, *, dtype: DType | None = None
@@ -167,13 +182,14 @@ def eye(b: Emitter, n: Size, m: Size | None = None, *, dtype: DType | None = Non
 
 
 @aten("tril_indices")
-def tril_indices(b: Emitter, row: int, col: int, offset: int = 0, *, dtype: DType | None = int64) -> Expr:
-    return b.constant(torch.tril_indices(row, col, offset).numpy(), dtype or int64)
+def tril_indices(b: Emitter, row: int, col: int, offset: int = 0, *, dtype: Any = None) -> Expr:
+    """`dtype`: PyTorch's default is a code; the trace has the dtype."""
+    return b.to(b.constant(torch.tril_indices(row, col, offset).numpy()), _dtype(b, None))
 
 
 @aten("triu_indices")
-def triu_indices(b: Emitter, row: int, col: int, offset: int = 0, *, dtype: DType | None = int64) -> Expr:
-    return b.constant(torch.triu_indices(row, col, offset).numpy(), dtype or int64)
+def triu_indices(b: Emitter, row: int, col: int, offset: int = 0, *, dtype: Any = None) -> Expr:
+    return b.to(b.constant(torch.triu_indices(row, col, offset).numpy()), _dtype(b, None))
 
 
 @aten("native_dropout")
