@@ -59,6 +59,7 @@ def test_16_bit_floats_are_rounded_once(dtype: Any) -> None:
     imported(lambda x, w: F.batch_norm(x, w, w.abs()), x, w)
     imported(lambda x: F.avg_pool1d(x, 3), x)
     imported(lambda x: F.layer_norm(x, (6,)), x)
+    imported(lambda x, w: aten.native_group_norm(x, w, w, 2, 4, 6, 2, 1e-5), x, w)
 
 
 def test_without_elements() -> None:
