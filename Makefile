@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test heavy quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-records onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-training bench-pipelines bench-zoo ablation models clean
+.PHONY: help venv demo test heavy quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-records onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-torch bench-training bench-pipelines bench-zoo ablation models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -120,6 +120,9 @@ ablation: $(VENV)/.dev models ## what each pass, and the assignment of buffer la
 
 bench-training: $(VENV)/.dev ## one compiled training step against PyTorch, eager and compiled; writes the table of docs/training.md (BENCH="--only lstm" for some)
 	$(BIN)/python -m tools.bench.training --json docs/training.json --markdown docs/training.md $(BENCH)
+
+bench-torch: $(VENV)/.dev .zoo/.made ## torch.compile(backend="legato") beside eager and Inductor, first calls too; writes docs/pytorch.md (BENCH="--only bert_base" for some)
+	$(BIN)/python -m tools.bench.torch_compile --json docs/torch_compile.json --markdown docs/pytorch.md $(BENCH)
 
 bench-pipelines: $(VENV)/.dev ## pipelines of scikit-learn, LightGBM and XGBoost against ONNX Runtime (ten minutes; BENCH="--only forest" for some)
 	$(BIN)/python -m tools.bench.pipelines $(BENCH)

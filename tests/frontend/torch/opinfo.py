@@ -26,6 +26,10 @@ __all__ = ["DTYPES", "Outcome", "core", "infos", "outcomes"]
 
 DTYPES = (torch.float32, torch.float64, torch.int64, torch.bool)
 
+# Long sums of products, which are formed in another order: operators, by patterns, that agree less closely in float32.
+SUMS = ("*mm", "*matmul*", "einsum", "tensordot", "nn.functional.conv*", "nn.functional.interpolate",
+        "nn.functional.upsample_*", "nn.functional.*bilinear")  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -62,12 +66,14 @@ def outcomes(info: Any, dtype: torch.dtype, *, compiled: bool = False, at_most: 
     if dtype not in info.supported_dtypes("cpu"):
         return
     torch.manual_seed(0)
+    is_sum = dtype == torch.float32 and any(fnmatch(info.name, p) for p in SUMS)
+    close = {"rtol": 1e-5, "atol": 5e-5} if is_sum else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for n, sample in enumerate(info.sample_inputs("cpu", dtype)):
             if n >= at_most:
                 return
-            kind, reason = _outcome(_decided(info), sample, compiled)
+            kind, reason = _outcome(_decided(info), sample, compiled, close)
             yield Outcome(f"{info.name}.{info.variant_test_name}".rstrip("."), dtype, n, kind, reason)
 
 
@@ -87,7 +93,7 @@ def _decided(info: Any) -> Callable[..., Any]:
     return unfilled if "empty" in info.name else info.op
 
 
-def _outcome(op: Callable[..., Any], sample: Any, compiled: bool) -> tuple[str, str]:
+def _outcome(op: Callable[..., Any], sample: Any, compiled: bool, close: dict[str, float]) -> tuple[str, str]:
     leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
     places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     tensors = [leaves[n].detach() for n in places]
@@ -114,7 +120,7 @@ def _outcome(op: Callable[..., Any], sample: Any, compiled: bool) -> tuple[str, 
     except Exception as error:
         return "wrong", f"{type(error).__name__}: {error}"
     try:
-        agree(program.compiled(tensors) if compiled else program.interpreted(tensors), wanted)
+        agree(program.compiled(tensors) if compiled else program.interpreted(tensors), wanted, **close)
     except Exception as error:
         return "wrong", f"{type(error).__name__}: {error}"
     return "agrees", ""

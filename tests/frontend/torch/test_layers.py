@@ -59,6 +59,7 @@ def test_16_bit_floats_are_rounded_once(dtype: Any) -> None:
     imported(lambda x, w: F.batch_norm(x, w, w.abs()), x, w)
     imported(lambda x: F.avg_pool1d(x, 3), x)
     imported(lambda x: F.layer_norm(x, (6,)), x)
+    imported(lambda x, w: aten.native_group_norm(x, w, w, 2, 4, 6, 2, 1e-5), x, w)
 
 
 def test_without_elements() -> None:
@@ -94,3 +95,12 @@ def test_running_statistics_are_results() -> None:
     x, mean, variance = _random(3, 4, 5), _random(4), _random(4).abs()
     imported(lambda x, m, v: aten._native_batch_norm_legit_functional(x, None, None, m, v, True, 0.2, 1e-5),
              x, mean, variance)  # fmt: skip
+
+
+@pytest.mark.parametrize("factor", [2.0, 1.5, 0.5])
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_extents_times_a_factor(factor: float, mode: str) -> None:
+    def twice(x: Any) -> Any:
+        return F.interpolate(F.interpolate(x, scale_factor=factor, mode=mode) + 1, scale_factor=2.0, mode=mode)
+
+    imported(twice, _random(2, 3, 7, 5), mode="symbolic")

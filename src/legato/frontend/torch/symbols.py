@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any, Final
 
 import sympy
@@ -92,6 +93,8 @@ class Symbols:
             return const(int(e))
         if e.is_Symbol:
             return self.var(e)
+        if type(e).__name__ in _WHOLE:
+            return self._whole(e)
         make = _SYMPY.get(type(e).__name__)
         if make is None:
             raise UnsupportedError(f"the size {e}")
@@ -99,6 +102,17 @@ class Symbols:
         for other in rest:
             first = make(first, other)
         return first
+
+    def _whole(self, e: Any) -> Dim:
+        """What is whole of an extent times a float, as resizing by a factor computes it. Few bits of the float are
+        not 0, so that no product is rounded."""
+        scale, extent = e.args[0].as_coeff_Mul()
+        exact = Fraction(float(scale)) if scale.is_Float or scale.is_Rational else Fraction(-1)
+        inner = extent.args[0] if type(extent).__name__ == "ToFloat" else None
+        is_extent = inner is not None and (inner.is_nonnegative or type(inner).__name__ in _WHOLE)
+        if not is_extent or exact < 0 or exact.denominator > _FINEST:
+            raise UnsupportedError(f"the size {e}")
+        return floordiv(self._of(inner) * exact.numerator, const(exact.denominator))
 
 
 def _bound(value: Any) -> int | None:
@@ -118,6 +132,9 @@ def _power(base: Dim, exponent: Dim) -> Dim:
         found = found * base
     return found
 
+
+_WHOLE: Final = frozenset({"TruncToInt", "FloorToInt"})
+_FINEST: Final = 2**20  # parts of 1 that a factor may have
 
 _SYMPY: Final[Mapping[str, Callable[[Dim, Dim], Dim]]] = {
     "Add": add, "Mul": mul, "Pow": _power, "PowByNatural": _power, "FloorDiv": floordiv, "CleanDiv": floordiv,

@@ -9,16 +9,16 @@ from legato.frontend.torch.emitter import Emitter
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
 
-__all__ = ["moments", "scale_and_shift", "widest"]
+__all__ = ["moments", "scale_and_shift"]
 
 
 def moments(b: Emitter, x: Expr, axes: Sequence[int], eps: float) -> tuple[Expr, Expr]:
-    """The mean along axes, and 1 / √(variance + eps), with dims of 1 there."""
+    """The mean along axes, and 1 / √(variance + eps), with dims of 1 there, in the dtype of `x`."""
     wide = b.wide(x)
     mean = b.mean(wide, axis=tuple(axes), keepdims=True)
     centred = b.subtract(wide, mean)
     variance = b.mean(b.multiply(centred, centred), axis=tuple(axes), keepdims=True)
-    return mean, b.rsqrt(b.add(variance, b.like(eps, variance)))
+    return b.to(mean, b.dtype(x)), b.to(b.rsqrt(b.add(variance, b.like(eps, variance))), b.dtype(x))
 
 
 def scale_and_shift(
@@ -29,8 +29,3 @@ def scale_and_shift(
     gamma = weight if weight is not None else b.zeros_of(shape, own, 1)
     beta = bias if bias is not None else b.zeros_of(shape, own)
     return gamma, beta, {"scale": weight is not None, "center": bias is not None}
-
-
-def widest(b: Emitter, x: Expr, weight: Expr | None) -> DType:
-    """The dtype of statistics: that of the data, or of parameters that are wider."""
-    return b.dtype(x) if weight is None else b.dtype(weight)

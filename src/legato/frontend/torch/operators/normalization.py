@@ -8,7 +8,7 @@ from legato.arith.expr import Const, const
 from legato.base.dtype import float64, uint8
 from legato.base.errors import UnsupportedError
 from legato.frontend.torch.emitter import Emitter, Size
-from legato.frontend.torch.operators._statistics import moments, scale_and_shift, widest
+from legato.frontend.torch.operators._statistics import moments, scale_and_shift
 from legato.frontend.torch.signature import aten
 from legato.ir.expr import Expr
 from legato.ir.types import Dim
@@ -92,7 +92,8 @@ def _of_batch(
     gamma, beta, given = scale_and_shift(b, weight, bias, (b.dim_of(x, 1),), b.dtype(x))
     made = b.nn.batch_norm_train(x, gamma, beta, axis=1, epsilon=eps, **given)
     mean, variance = b.get(made, 1), b.get(made, 2)
-    saved = mean, b.rsqrt(b.add(variance, b.like(eps, variance)))
+    rstd = b.rsqrt(b.add(variance, b.like(eps, variance)))
+    saved = b.to(mean, b.dtype(x)), b.to(rstd, b.dtype(x))
     if running is None:
         return b.get(made, 0), *saved
     old_mean, old_variance, momentum = running
@@ -128,9 +129,7 @@ def native_layer_norm(
     b: Emitter, input: Expr, normalized_shape: Sequence[Size], weight: Expr | None, bias: Expr | None, eps: float
 ) -> tuple[Expr, Expr, Expr]:
     y = layer_norm(b, input, normalized_shape, weight, bias, eps)
-    dtype = widest(b, input, weight)
-    mean, rstd = moments(b, input, _last(b, input, normalized_shape), eps)
-    return y, b.to(mean, dtype), b.to(rstd, dtype)
+    return y, *moments(b, input, _last(b, input, normalized_shape), eps)
 
 
 @aten("group_norm")
@@ -149,9 +148,8 @@ def native_group_norm(
     eps: float,
 ) -> tuple[Expr, Expr, Expr]:  # fmt: skip
     y = group_norm(b, input, group, weight, bias, eps)
-    dtype = widest(b, input, weight)
     rows = b.reshape(input, newshape=by_group(b, input, group), allowzero=True)
-    mean, rstd = (b.to(b.squeeze(m, axis=(2,)), dtype) for m in moments(b, rows, (2,), eps))
+    mean, rstd = (b.squeeze(m, axis=(2,)) for m in moments(b, rows, (2,), eps))
     return y, mean, rstd
 
 
