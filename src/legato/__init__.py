@@ -115,6 +115,8 @@ def compile(  # the name that users look for
 
     Raises CompileError (with what was wrong, where, and a hint) and PlatformError.
     """
+    from dataclasses import replace
+
     from legato.base.config import config
     from legato.base.precision import precision as as_precision
     from legato.base.target import target as as_target
@@ -146,7 +148,7 @@ def compile(  # the name that users look for
 
         return compile_torch(
             model, args, kwargs, dynamic_shapes=dynamic_shapes, custom=custom, frozen=frozen,
-            build=lambda mod: compile_module(mod, options).executable,
+            build=lambda mod, donated: compile_module(mod, replace(options, donate=options.donate + donated)).executable,
         )  # fmt: skip
     mod = load_model(model, shapes=own, ops=options.ops, custom=custom, constants=constants)
     return compile_module(mod, options).executable

@@ -21,6 +21,7 @@ from legato.torch.graph import CompiledGraph, Options
 __all__ = ["backend"]
 
 _MODES = (None, "default")
+Made = Callable[[CompiledGraph], None]
 
 
 def backend(
@@ -29,8 +30,10 @@ def backend(
     *,
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
+    made: Made | None = None,
 ) -> Callable[..., Any]:
-    """The compiled form of a graph that Dynamo captured. `options`: those of `Options`, by their names.
+    """The compiled form of a graph that Dynamo captured. `options`: those of `Options`, by their names; `made` is
+    told of each graph.
 
     CompileError for another mode and for an unknown option.
     """
@@ -39,21 +42,36 @@ def backend(
     if mode not in _MODES:
         raise CompileError(f"{option('mode')}: {mode!r}", hint="Legato has one mode; options={'precision': 'fast'} act")
     chosen = Options.of(options or {})
+    chosen.compile_options()  # refuses what it cannot be
     compiler = aot_autograd(
-        fw_compiler=partial(_compiled, chosen, is_inference=False),
-        bw_compiler=partial(_compiled, chosen, is_inference=False),
-        inference_compiler=partial(_compiled, chosen, is_inference=True),
-        decompositions=decompositions(),
+        fw_compiler=partial(_compiled, chosen, made, kind="forward"),
+        bw_compiler=partial(_compiled, chosen, made, kind="backward"),
+        inference_compiler=partial(_compiled, chosen, made, kind="inference"),
+        decompositions=_decompositions(),
     )
     return compiler(graph_module, inputs)
 
 
-def _compiled(options: Options, graph_module: fx.GraphModule, inputs: list[Any], is_inference: bool) -> Any:
-    """A graph as AOTAutograd wants it: a function of the list of its inputs, which it may empty."""
-    from torch._functorch._aot_autograd.utils import make_boxed_func
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    """Those of the frontend, without operators that draw random numbers: eager draws the same as uncompiled."""
+    drawn = torch.Tag.nondeterministic_seeded
+    return {op: f for op, f in decompositions().items() if drawn not in getattr(op, "tags", ())}
 
-    static = _static_inputs() if is_inference and options.freeze else ()
-    return make_boxed_func(CompiledGraph(graph_module, options, static))
+
+def _compiled(options: Options, made: Made | None, graph_module: fx.GraphModule, inputs: list[Any], kind: str) -> Any:
+    """A graph as AOTAutograd wants it: a function of the list of its inputs, which it empties."""
+    static = _static_inputs() if kind == "inference" and options.freeze else ()
+    graph = CompiledGraph(graph_module, options, static, kind)
+    if made is not None:
+        made(graph)
+
+    def run(given: list[Any]) -> Any:
+        values = tuple(given)
+        given.clear()
+        return graph(*values)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
 
 
 def _static_inputs() -> tuple[int, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from legato.base.errors import CompileError, RunError
+from legato.base.errors import CompileError, LegatoError, RunError
 from legato.frontend.torch.exported import Argument, Interface, Result, import_program
 from legato.frontend.torch.signature import Converter
 from legato.ir.module import Module
@@ -22,37 +22,64 @@ __all__ = ["CompiledModule", "compile_module"]
 class CompiledModule:
     """A module of PyTorch as a native program: takes and returns tensors, in the structure of the module's `forward`.
 
-    `executable` is the program; `state` has the tensors that calls change (buffers) or that may be changed without
-    compiling again (all weights, where they are not frozen), by their names in the module. No gradients flow through
-    it.
+    `executable` is the program, which can be saved as such; `state` has the tensors that calls change (buffers) or that
+    may be changed without compiling again (all weights, where they are not frozen), by their names in the module.
+    Buffers that calls change are the program's own: calls write into them, one at a time. No gradients flow through
+    it. Thread-safe.
     """
 
     def __init__(self, executable: Executable, interface: Interface, state: Mapping[str, torch.Tensor]) -> None:
         self.executable = executable
         self.interface = interface
-        self.state = dict(state)
+        self.changed = changed_state(interface)
+        self.state = {name: _own(t) if name in self.changed else t.detach() for name, t in state.items()}
+        self._lock = Lock()
+        self._lost = ""
+        self._plain = _plain_inputs(interface)
+        self._is_leaf = interface.out_spec.is_leaf()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """`forward` of the module; RunError where the arguments are of another structure than those it was compiled
-        for."""
-        leaves = self._leaves(args, kwargs)
-        values = [self._value(a, leaves) for a in self.interface.arguments]
-        found = self.executable(*values)
-        outputs = iter(found if isinstance(found, tuple) else (found,))
-        results = [self._returned(r, outputs, leaves) for r in self.interface.results]
-        given = [v for r, v in zip(self.interface.results, results, strict=True) if r.kind not in ("state", "input")]
-        return pytree.tree_unflatten(given, self.interface.out_spec)
+        for, or of other shapes or dtypes."""
+        if len(args) == self._plain and not kwargs and all(isinstance(a, torch.Tensor) for a in args):
+            leaves: Sequence[Any] = args
+        else:
+            leaves = self._leaves(args, kwargs)
+        if self.changed:
+            with self._lock:
+                given = self._run(leaves)
+        else:
+            given = self._run(leaves)
+        return given[0] if self._is_leaf else pytree.tree_unflatten(given, self.interface.out_spec)
 
     def load_state_dict(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Replaces weights by tensors of the same shape and dtype; RunError for those that are constants of the
-        program."""
+        """Replaces weights by tensors of the same shape and dtype, without copying those that calls do not change;
+        RunError for those that are constants of the program."""
         for name, tensor in tensors.items():
             own = self.state.get(name)
             if own is None:
                 raise RunError(f"{name} is a constant of the program: compile with frozen=False")
             if own.shape != tensor.shape or own.dtype != tensor.dtype:
                 raise RunError(f"{name}: {tensor.dtype}{list(tensor.shape)}, wanted {own.dtype}{list(own.shape)}")
-        self.state.update({name: tensor.detach() for name, tensor in tensors.items()})
+        with self._lock:
+            self.state.update({n: _own(t) if n in self.changed else t.detach() for n, t in tensors.items()})
+            self._lost = "" if self.changed <= tensors.keys() else self._lost
+
+    def _run(self, leaves: Sequence[Any]) -> list[Any]:
+        """What the call gives, in order; the state is new, and inputs that the module changes are changed."""
+        if self._lost:
+            raise RunError(f"the state of the module was lost in a call that failed: {self._lost}; load_state_dict "
+                           f"has to give {', '.join(sorted(self.changed))}")  # fmt: skip
+        values = [self._value(a, leaves) for a in self.interface.arguments]
+        try:
+            found: Any = self.executable(*values)
+        except (LegatoError, KeyboardInterrupt) as error:
+            if self.changed and getattr(error, "begun", True):
+                self._lost = str(error) or type(error).__name__
+            raise
+        outputs = iter(found if isinstance(found, tuple) else (found,))
+        results = [self._returned(r, outputs, leaves) for r in self.interface.results]
+        return [v for r, v in zip(self.interface.results, results, strict=True) if r.kind not in ("state", "input")]
 
     def _leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         spec = self.interface.in_spec
@@ -64,22 +91,24 @@ class CompiledModule:
         if given != spec:
             raise RunError(f"the arguments are {given}, wanted {spec}")
         for place, wanted in self.interface.fixed.items():
-            if leaves[place] != wanted:
+            if type(leaves[place]) is not type(wanted) or leaves[place] != wanted:
                 raise RunError(f"argument {place} is {leaves[place]!r}: the module was compiled for {wanted!r}")
         return leaves
 
     def _value(self, argument: Argument, leaves: Sequence[Any]) -> Any:
+        value = self.state[argument.target] if argument.kind == "state" else leaves[argument.place]
         if argument.kind == "size":
-            return (int(leaves[argument.place]),)
-        tensor = self.state[argument.target] if argument.kind == "state" else leaves[argument.place]
-        if not isinstance(tensor, torch.Tensor):
-            raise RunError(f"argument {argument.name} is a {type(tensor).__name__}, wanted a tensor")
-        return as_array(tensor, f"argument {argument.name}")
+            if type(value) is not int:
+                raise RunError(f"argument {argument.name} is a {type(value).__name__}, wanted an integer")
+            return (value,)
+        if not isinstance(value, torch.Tensor):
+            raise RunError(f"argument {argument.name} is a {type(value).__name__}, wanted a tensor")
+        return as_array(value, argument.name)
 
     def _returned(self, result: Result, outputs: Any, leaves: Sequence[Any]) -> Any:
         if result.kind == "constant":
             return result.value
-        array = np.asarray(next(outputs))
+        array = next(outputs)
         if result.kind == "size":
             return int(array)
         tensor = as_tensor(array)
@@ -91,6 +120,23 @@ class CompiledModule:
         return tensor
 
 
+def changed_state(interface: Interface) -> frozenset[str]:
+    """The names of the tensors of a module that calls change."""
+    return frozenset(result.target for result in interface.results if result.kind == "state")
+
+
+def _own(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone(memory_format=torch.contiguous_format)
+
+
+def _plain_inputs(interface: Interface) -> int:
+    """How many arguments there are, where they are tensors by position, and nothing else; -1 where they are not."""
+    count = sum(a.kind == "input" for a in interface.arguments)
+    in_order = [a.place for a in interface.arguments if a.kind != "state"] == list(range(count))
+    _, spec = pytree.tree_flatten(((0,) * count, {}))
+    return count if in_order and not interface.fixed and spec == interface.in_spec else -1
+
+
 def compile_module(
     model: Any,
     args: Sequence[Any],
@@ -99,14 +145,16 @@ def compile_module(
     dynamic_shapes: Any,
     custom: Mapping[str, Converter] | None,
     frozen: bool,
-    build: Callable[[Module], Executable],
+    build: Callable[[Module, tuple[str, ...]], Executable],
 ) -> CompiledModule:
-    """A module, or an ExportedProgram, compiled by `build`; CompileError where a module comes without arguments."""
+    """A module, or an ExportedProgram, compiled by `build`, which is told what inputs calls give up; CompileError where a module comes without arguments."""
     if not isinstance(model, torch.export.ExportedProgram):
         if not args and not kwargs:
             raise CompileError("a module of PyTorch is compiled for example arguments", hint="args=(x,)")
         model = torch.export.export(model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes)
     mod, interface = import_program(model, custom=custom, frozen=frozen)
+    changed = changed_state(interface)
+    donated = tuple(a.name for a in interface.arguments if a.kind == "state" and a.target in changed)
     tensors = {**model.state_dict, **model.constants}
-    state = {a.target: tensors[a.target].detach() for a in interface.arguments if a.kind == "state"}
-    return CompiledModule(build(mod), interface, state)
+    state = {a.target: tensors[a.target] for a in interface.arguments if a.kind == "state"}
+    return CompiledModule(build(mod, donated), interface, state)

@@ -8,102 +8,111 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
-from torch.fx.passes.operator_support import OperatorSupportBase
 
-from legato.base.errors import LegatoError
-from legato.frontend.torch.walk import Fault, GraphFaults
+from legato.base.errors import InternalError, LegatoError, UnsupportedError
+from legato.frontend.torch.walk import Fault, GraphFaults, operator_name, span_of
+from legato.torch.foreign import foreign_inputs, foreign_nodes
+from legato.torch.parts import Part, cut, join
 
 __all__ = ["Fallbacks", "split"]
 
 _log = logging.getLogger("legato.torch")
-Build = Callable[[fx.GraphModule, Mapping[int, torch.Tensor]], Any]
+Weights = Mapping[int, torch.Tensor]
+Split = tuple[Callable[..., Any], list[Any]]
+Build = Callable[[fx.GraphModule, Weights], Any]
 
 
 class Fallbacks:
-    """What of a graph runs in eager: nodes with their reasons, and parts that could not be compiled for another."""
+    """What of a graph runs in eager: nodes with their reasons, and parts that could not be compiled for another.
 
-    def __init__(self) -> None:
+    logged: what the log has had of the same graph, and is not told again.
+    """
+
+    def __init__(self, logged: Fallbacks | None = None) -> None:
         self.faults: dict[str, Fault] = {}
         self.parts: list[str] = []
+        self._told: set[tuple[str, str]] = set() if logged is None else logged._told
 
     def __bool__(self) -> bool:
         return bool(self.faults or self.parts)
 
     def add(self, faults: Mapping[str, Fault]) -> None:
         """Notes nodes, each operator and reason once in the log."""
-        before = {(f.operator, f.reason) for f in self.faults.values()}
         self.faults.update(faults)
-        for fault in {(f.operator, f.reason): f for f in faults.values()}.values():
-            if (fault.operator, fault.reason) not in before:
+        for fault in faults.values():
+            if (fault.operator, fault.reason) not in self._told:
+                self._told.add((fault.operator, fault.reason))
                 _log.warning("%s runs in eager: %s (at %s)", fault.operator, fault.reason, fault.span)
 
-    def add_part(self, error: LegatoError) -> None:
-        """Notes a part that failed as a whole."""
-        self.parts.append(str(error))
-        _log.warning("a part of the graph runs in eager: %s", error)
+    def add_part(self, error: Exception) -> None:
+        """Notes a part that failed as a whole; what is no error of Legato's is a bug of ours."""
+        told = error if isinstance(error, LegatoError) else InternalError(f"{type(error).__name__}: {error}")
+        self.parts.append(str(told))
+        _log.warning("a part of the graph runs in eager: %s", told, exc_info=None if told is error else error)
 
 
-class _Support(OperatorSupportBase):
-    """Which nodes may be in a program: those that are not known to be impossible."""
-
-    def __init__(self, refused: Mapping[str, Fault]) -> None:
-        self.refused = refused
-
-    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: fx.Node) -> bool:
-        return node.op == "call_function" and node.name not in self.refused
-
-
-def split(graph_module: fx.GraphModule, build: Build, constants: Mapping[int, torch.Tensor], notes: Fallbacks) -> Any:
-    """A function like the graph: a program where `build` takes all of it; else one of programs and single operators."""
-    try:
-        return build(graph_module, constants)
-    except GraphFaults as error:
-        notes.add(error.faults)
-    except LegatoError as error:
-        notes.add_part(error)
-        return graph_module.forward
-    return _parts(graph_module, build, notes)
-
-
-def _parts(graph_module: fx.GraphModule, build: Build, notes: Fallbacks) -> Any:
-    """The graph with programs in the place of its parts; a part that turns out to hold what cannot be is cut again."""
-    while True:
-        copied = fx.GraphModule(graph_module, graph_module.graph.__class__())
-        copied.graph.output(copied.graph.graph_copy(graph_module.graph, {}))
-        partitioner = CapabilityBasedPartitioner(copied, _Support(notes.faults), allows_single_node_partition=True)
-        fused = partitioner.fuse_partitions(partitioner.propose_partitions())
+def split(graph_module: fx.GraphModule, build: Build, constants: Weights, notes: Fallbacks) -> Split:
+    """A function like the graph: a program where `build` takes all of it; else one of programs and single operators.
+    With the programs that it has."""
+    if (writes := _writes(graph_module.graph)) is not None:  # what is read before and after it must not move
+        notes.add_part(UnsupportedError(f"{operator_name(writes)} writes into a tensor", span=span_of(writes)))
+        return graph_module.forward, []
+    notes.add(foreign_nodes(graph_module.graph))
+    if not notes.faults and not foreign_inputs(graph_module.graph):
         try:
-            return _filled(fused, build, notes)
+            program = build(graph_module, constants)
+            return program, [program]
         except GraphFaults as error:
             notes.add(error.faults)
-
-
-def _filled(fused: fx.GraphModule, build: Build, notes: Fallbacks) -> Any:
-    for name, part in list(fused.named_children()):
-        if not isinstance(part, fx.GraphModule) or not name.startswith("fused_"):
-            continue
-        try:
-            program = build(part, {})
-        except GraphFaults:
-            raise
-        except LegatoError as error:
+        except Exception as error:
             notes.add_part(error)
-            continue
-        single = len(program.face.results) == 1
-        setattr(fused, name, _Part(program, single))
-    fused.recompile()
-    return fused.forward
+            return graph_module.forward, []
+    return _parts(graph_module, build, constants, notes)
+
+
+def _writes(graph: fx.Graph) -> fx.Node | None:
+    """A node that is not functional, as AOTAutograd leaves few."""
+    nodes = (n for n in graph.nodes if isinstance(n.target, torch._ops.OpOverload))
+    return next((n for n in nodes if n.target._schema.is_mutable), None)
+
+
+def _parts(graph_module: fx.GraphModule, build: Build, constants: Weights, notes: Fallbacks) -> Split:
+    """The graph with programs in the place of its parts; where a part turns out to hold what cannot be, cut again."""
+    inputs = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
+    weights = {inputs[n]: tensor for n, tensor in constants.items()}
+    built: dict[object, Any] = {}  # parts stay as they are where others are cut again
+    while True:
+        eager, parts = cut(graph_module, notes.faults)
+        found: dict[str, Fault] = {}
+        for part in parts.values():
+            try:
+                built[part.key] = built.get(part.key) or _built(part, build, weights, notes)
+            except GraphFaults as error:
+                found |= {part.names[name]: fault for name, fault in error.faults.items()}
+        if not found:
+            made = {n: built[part.key] for n, part in parts.items()}
+            programs = [run for run in made.values() if not isinstance(run, fx.GraphModule)]
+            return join(graph_module, eager, parts, {n: _Part(run) for n, run in made.items()}).forward, programs
+        notes.add(found)
+
+
+def _built(part: Part, build: Build, weights: Mapping[fx.Node, torch.Tensor], notes: Fallbacks) -> Any:
+    """A part as a program; itself, where it fails as a whole."""
+    try:
+        return build(part.module, {n: weights[node] for n, node in enumerate(part.inputs) if node in weights})
+    except GraphFaults:
+        raise
+    except Exception as error:
+        notes.add_part(error)
+        return part.module
 
 
 class _Part(torch.nn.Module):
-    """A program in a graph: of one result, the result itself."""
+    """A part of a graph, as the graph has it: a module that has no parameters."""
 
-    def __init__(self, program: Any, is_single: bool) -> None:
+    def __init__(self, run: Callable[..., Any]) -> None:
         super().__init__()
-        self.program = program
-        self.is_single = is_single
+        self.run = [run]  # modules are not searched for in lists
 
     def forward(self, *inputs: Any) -> Any:
-        found = self.program(*inputs)
-        return found[0] if self.is_single else found
+        return self.run[0](*inputs)

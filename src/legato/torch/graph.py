@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from threading import Lock
 from typing import Any
@@ -19,6 +19,7 @@ from legato.driver import CompileOptions, compile_module
 from legato.frontend.torch.graphs import import_graph
 from legato.torch.fallback import Fallbacks, split
 from legato.torch.program import GraphProgram
+from legato.torch.weights import FrozenWeight, can_freeze, is_stale
 
 __all__ = ["CompiledGraph", "Options"]
 
@@ -53,59 +54,68 @@ class Options:
                               precision=as_precision(self.precision))  # fmt: skip
 
 
-class CompiledGraph:
-    """A functional graph as a function of its inputs; thread-safe.
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What calls run, and the weights that it has as constants; replaced as a whole."""
 
-    static: inputs that are the same tensors in every call (weights). They become constants, for as long as their
-    memory and their versions stay.
+    run: Callable[..., Any]
+    frozen: tuple[FrozenWeight, ...] = ()
+
+
+class CompiledGraph:
+    """A functional graph as a function of its inputs; thread-safe. It is compiled at its first call.
+
+    static: inputs that are the same tensors in every call (weights). They become constants; once one has changed, all
+    are inputs. `kind`: "inference", "forward" or "backward"; `programs`: what runs in it; `fallbacks`: what does not.
     """
 
-    def __init__(self, graph_module: fx.GraphModule, options: Options, static: Sequence[int] = ()) -> None:
+    def __init__(
+        self, graph_module: fx.GraphModule, options: Options, static: Sequence[int] = (), kind: str = "inference"
+    ) -> None:
         self.graph_module = graph_module
         self.options = options
+        self.kind = kind
         self.fallbacks = Fallbacks()
+        self.programs: list[GraphProgram] = []
         self._static = tuple(static)
-        self._frozen: tuple[tuple[torch.Tensor, int], ...] | None = None
-        self._run: Any = None
+        self._state: _State | None = None
         self._lock = Lock()
 
     def __call__(self, *inputs: Any) -> Any:
         """The outputs of the graph."""
-        run = self._run
-        if run is None or self._is_stale(inputs):
-            run = self._build(inputs)
-        return run(*inputs)
+        state = self._state
+        if state is None or (state.frozen and is_stale(state.frozen, inputs)):
+            state = self._built(inputs)
+        return state.run(*inputs)
 
-    def _is_stale(self, inputs: Sequence[Any]) -> bool:
-        """Whether a weight that the program has as a constant is another, or has changed."""
-        frozen = self._frozen
-        if frozen is None:
-            return False
-        return any(
-            inputs[n] is not tensor or tensor._version != version
-            for n, (tensor, version) in zip(self._static, frozen, strict=True)
-        )
-
-    def _build(self, inputs: Sequence[Any]) -> Any:
+    def prepare(self) -> None:
+        """Compiles the graph without a call, its weights as inputs, unless it is compiled."""
         with self._lock:
-            if self._run is not None:
-                if not self._is_stale(inputs):
-                    return self._run
-                self._static, self._frozen = (), None  # weights that change are inputs from now on
-            weights = [inputs[n] for n in self._static]
-            if any(not isinstance(w, torch.Tensor) or w.is_inference() for w in weights):  # these have no versions
-                self._static, weights = (), []
-            constants = dict(zip(self._static, weights, strict=True))
-            run = self._compiled(constants)
-            self._frozen = tuple((w, w._version) for w in weights) if weights else None
-            self._run = run
-            return run
+            if self._state is None:
+                self._static = ()
+                self._state = _State(self._compiled({}))
 
-    def _compiled(self, constants: Mapping[int, torch.Tensor]) -> Any:
+    def _built(self, inputs: Sequence[Any]) -> _State:
+        with self._lock:
+            state = self._state
+            if state is not None:
+                if not is_stale(state.frozen, inputs):
+                    return state
+                self._static = ()  # weights that change are inputs from now on
+            constants = {n: inputs[n] for n in self._static if can_freeze(inputs[n])}
+            frozen = tuple(FrozenWeight(n, tensor) for n, tensor in constants.items())
+            self._state = state = _State(self._compiled(constants), frozen)
+            return state
+
+    def _compiled(self, constants: Mapping[int, torch.Tensor]) -> Callable[..., Any]:
+        self.fallbacks = Fallbacks(self.fallbacks)
         if not self.options.fallback:
-            return self._program(self.graph_module, constants)
-        return split(self.graph_module, self._program, constants, self.fallbacks)
+            self.programs = [self._program(self.graph_module, constants)]
+            return self.programs[0]
+        run, self.programs = split(self.graph_module, self._program, constants, self.fallbacks)
+        return run
 
     def _program(self, graph_module: fx.GraphModule, constants: Mapping[int, torch.Tensor]) -> GraphProgram:
         mod, face = import_graph(graph_module, constants=constants, name="the graph")
-        return GraphProgram(compile_module(mod, self.options.compile_options()).executable, face)
+        eager = graph_module.forward if self.options.fallback else None
+        return GraphProgram(compile_module(mod, self.options.compile_options()).executable, face, eager)

@@ -111,5 +111,5 @@ def _order(traced: Any) -> tuple[int, ...] | None:
     the data decides its extents."""
     if not isinstance(traced, torch.Tensor) or has_free_unbacked_symbols(traced) or traced.is_contiguous():
         return None
-    strides = traced.stride()
-    return tuple(sorted(range(traced.dim()), key=lambda axis: -int(strides[axis])))
+    strides = [s if isinstance(s, int) else s.node.hint for s in traced.stride()]
+    return tuple(sorted(range(traced.dim()), key=lambda axis: -strides[axis]))

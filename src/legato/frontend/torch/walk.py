@@ -27,7 +27,7 @@ from legato.frontend.torch.symbols import FUNCTIONS, number
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, TensorType
 
-__all__ = ["Fault", "GraphFaults", "Unknown", "Walk"]
+__all__ = ["Fault", "GraphFaults", "Unknown", "Walk", "operator_name", "span_of"]
 
 MAX_NESTING = 100  # branches and loops inside each other
 _ABSENT = "no converter"
@@ -106,7 +106,7 @@ class Walk:
             elif node.op == "call_function":
                 values[node] = self._node(node, values)
             else:
-                raise UnsupportedError(f"a node {node.op} {node.target} in a graph", span=_span(node))
+                raise UnsupportedError(f"a node {node.op} {node.target} in a graph", span=span_of(node))
         raise ImportModelError("a graph has no output")
 
     def _attribute(self, module: fx.GraphModule, name: str) -> Any:
@@ -121,7 +121,7 @@ class Walk:
         if _has_unknown(args) or _has_unknown(kwargs):
             self._note_absent(node)
             return UNKNOWN
-        span = _span(node)
+        span = span_of(node)
         self.b.node = node
         with self.b.at(span):
             try:
@@ -131,12 +131,12 @@ class Walk:
                 return UNKNOWN
             except UnsupportedError as error:
                 reason = error.message if error.hint is None else f"{error.message} ({error.hint})"
-                self.faults.append(Fault(node.name, _name(node), reason, span))
+                self.faults.append(Fault(node.name, operator_name(node), reason, span))
                 return UNKNOWN
             except ImportModelError as error:
                 if error.span is not None:
                     raise
-                raise ImportModelError(f"{_name(node)}: {error.message}", span=span, hint=error.hint) from None
+                raise ImportModelError(f"{operator_name(node)}: {error.message}", span=span, hint=error.hint) from None
         return value
 
     def _value(self, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -165,7 +165,7 @@ class Walk:
     def _note_absent(self, node: fx.Node) -> None:
         """An operator without a converter is listed even where its operands are unknown."""
         if isinstance(node.target, torch._ops.OpOverload) and find(node.target, self.custom) is None:
-            self.faults.append(Fault(node.name, _name(node), _ABSENT, _span(node)))
+            self.faults.append(Fault(node.name, operator_name(node), _ABSENT, span_of(node)))
 
     def require_whole(self, name: str) -> None:
         """GraphFaults with all that cannot be converted, if there is anything."""
@@ -203,14 +203,15 @@ def _has_unknown(value: Any) -> bool:
     return value is UNKNOWN
 
 
-def _name(node: fx.Node) -> str:
+def operator_name(node: fx.Node) -> str:
+    """How messages call the operator of a node."""
     target = node.target
     if isinstance(target, torch._ops.OpOverload):
         return overload_name(target).removesuffix(".default")
     return getattr(target, "__name__", str(target))
 
 
-def _span(node: fx.Node) -> Span:
+def span_of(node: fx.Node) -> Span:
     """The line of the user's Python that a node comes from: the innermost outside of PyTorch."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
     own = [f for f in frames if "/torch/" not in f[0]] or frames
@@ -226,7 +227,7 @@ def _check(value: Any, traced: Any, node: fx.Node) -> None:
         ty = value.ty
         if not isinstance(ty, TensorType) or ty.dtype != from_torch(traced.dtype) or not _same_shape(ty, traced):
             found = f"{traced.dtype} of {list(traced.shape)}"
-            raise InternalError(f"{_name(node)} at {_span(node)} gives {ty}, in PyTorch {found}")
+            raise InternalError(f"{operator_name(node)} at {span_of(node)} gives {ty}, in PyTorch {found}")
 
 
 def _same_shape(ty: TensorType, traced: torch.Tensor) -> bool:
