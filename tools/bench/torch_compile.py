@@ -83,7 +83,7 @@ class _Decoding:
     """Greedy decoding; `step`, which gives the logits of the last token, is what is compiled."""
 
     def __init__(self, model: Any) -> None:
-        self.step = lambda ids: model(ids, use_cache=False).logits[:, -1]
+        self.step: Any = lambda ids: model(ids, use_cache=False).logits[:, -1]
 
     def __call__(self, ids: torch.Tensor) -> Any:
         logits: Any = None
