@@ -84,12 +84,17 @@ def _decided(info: Any) -> Callable[..., Any]:
     def unfilled(*args: Any, **kwargs: Any) -> Any:
         return torch.zeros_like(info.op(*args, **kwargs))
 
-    def first(x: Any, k: int, dim: int = -1, *args: Any, **kwargs: Any) -> Any:
-        values, places = info.op(x, k, dim, *args, **kwargs)
+    def ordered(x: Any, *args: Any, **kwargs: Any) -> Any:
+        found = info.op(x, *args, **kwargs)
+        if kwargs.get("stable"):
+            return found
+        rest = args[1:] if info.name == "topk" else args
+        dim = kwargs.get("dim", rest[0] if rest else -1)
+        values, places = ([], found) if info.name == "argsort" else found
         return values, x.gather(dim, places)
 
-    if info.name == "topk":
-        return first
+    if info.name in ("topk", "sort", "argsort"):
+        return ordered
     return unfilled if "empty" in info.name else info.op
 
 

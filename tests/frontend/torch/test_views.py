@@ -122,6 +122,23 @@ def test_numbers_that_the_data_decides() -> None:
             evaluate(module, [rows(4, 3).numpy(), torch.tensor(count).numpy()])
 
 
+def test_assertions_hold_or_end_the_call() -> None:
+    def doubled(x: Any) -> Any:
+        torch.ops.aten._assert_async.msg((x > 0).all(), "all above 0")
+        return x * 2
+
+    program = Imported(doubled, [torch.ones(3)])
+    for run in (program.interpreted, program.compiled):
+        agree(run([torch.ones(3)]), torch.full((3,), 2.0))
+        with pytest.raises(RunError):
+            run([torch.zeros(3)])
+
+
+def test_a_place_may_be_a_number_that_the_data_decides() -> None:
+    for place in (0, 2, -3):
+        imported(lambda x, n: torch.narrow(x, 0, n, 2), rows(4, 3), torch.tensor(place))
+
+
 def test_a_number_may_be_below_0() -> None:
     program = Imported(lambda x, n: x + n.item(), [rows(4), torch.tensor(2)])
     for count in (-3, 0, 7):

@@ -31,6 +31,7 @@ from legato.arith.expr import (
     min_,
     mul,
     ne,
+    select,
     sub,
 )
 from legato.base.dtype import bool_
@@ -67,6 +68,12 @@ def _joined(function: Callable[..., Dim]) -> Callable[..., bool | Dim]:
         return bool(found.value) if isinstance(found, Const) else found
 
     return joined
+
+
+def _chosen(condition: bool | Dim, a: int | Dim, b: int | Dim) -> int | Dim:
+    if isinstance(condition, Expr):
+        return number(select(condition, _dim(a), _dim(b)))
+    return a if condition else b
 
 
 class Symbols:
@@ -147,6 +154,7 @@ FUNCTIONS: Final[Mapping[Any, Callable[..., Any]]] = {
     operator.lt: _tested(lt), operator.le: _tested(le), operator.gt: _tested(gt), operator.ge: _tested(ge),
     operator.eq: _tested(eq), operator.ne: _tested(ne),
     operator.and_: _joined(land), operator.or_: _joined(lor), torch.sym_not: _joined(lnot),
+    torch.sym_ite: _chosen,
     operator.neg: lambda a: number(const(0) - _dim(a)),
     torch.sym_max: _with(max_), torch.sym_min: _with(min_), torch.sym_int: lambda a: a,
     math.floor: lambda a: a, math.ceil: lambda a: a, math.trunc: lambda a: a,
