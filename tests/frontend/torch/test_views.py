@@ -93,6 +93,14 @@ def test_memory_is_read_by_strides() -> None:
         Imported(lambda x: x.as_strided((2, 3), (1, 2)), [rows(4, 3).t()])
 
 
+def test_another_number_of_parts_is_another_program() -> None:
+    program = Imported(lambda x: x.split(2), [rows(5, 3)], "symbolic")
+    agree(program.interpreted([rows(5, 2)]), rows(5, 2).split(2))
+    for extent in (4, 7):
+        with pytest.raises((RunError, TypeCheckError)):
+            program.interpreted([rows(extent, 3)])
+
+
 def test_compiled_as_interpreted() -> None:
     def parts(x: Any) -> Any:
         a, b, c = x.split([1, 2, 2], 1)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
 
-from legato.base.dtype import int64
+from legato.base.dtype import bool_, int64
 from legato.base.errors import UnsupportedError
 from legato.frontend.torch.emitter import Emitter, Size
 from legato.frontend.torch.signature import aten
@@ -71,3 +72,23 @@ def _require_unused(b: Emitter) -> None:
     users = () if b.node is None else tuple(b.node.users)
     if any(user.target is not operator.getitem or (user.args[1] != 0 and user.users) for user in users):
         raise UnsupportedError("more than the first result of an embedding bag", hint="its gradients are not compiled")
+
+
+@aten("embedding_renorm")
+def embedding_renorm(b: Emitter, self: Expr, indices: Expr, max_norm: float, norm_type: float) -> Expr:
+    """The table with the rows that are read scaled to a norm of `max_norm` where theirs is larger."""
+    x, flat = b.wide(self), b.flat(indices)
+    dtype, rows = b.dtype(x), b.dims_of(x)[0]
+    size = b.abs(x)
+    if norm_type == math.inf:
+        norm = b.max(size, axis=(1,), keepdims=True)
+    else:
+        powers = b.power(size, b.number(norm_type, dtype))
+        norm = b.power(b.sum(powers, axis=(1,), keepdims=True), b.number(1 / norm_type, dtype))
+    none = b.zeros_of((rows,), bool_)
+    ones = b.broadcast(b.number(True, bool_), b.dims_of(flat))
+    is_read = b.expand_dims(b.scatter_elements(none, flat, ones, axis=0), axis=1)
+    limit = b.number(max_norm, dtype)
+    scale = b.divide(limit, b.add(norm, b.number(1e-7, dtype)))
+    is_long = b.logical_and(is_read, b.greater(norm, limit))
+    return b.to(b.where(is_long, b.multiply(x, scale), x), b.dtype(self))

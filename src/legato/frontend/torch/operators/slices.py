@@ -76,6 +76,8 @@ def split(b: Emitter, self: Expr, split_size: Size, dim: int = 0) -> tuple[Expr,
         len(b.traced) if isinstance(b.traced, list | tuple) else b.known(_count(extent, size), "the number of parts")
     )
     last = simplify(extent - size * (count - 1))
+    b.require_least(last, const(int(count > 1)), "the last part")
+    b.require_least(simplify(size - last), const(0), f"what the last of {count} parts leaves of its size")
     return _parts(b, self, axis, (*[size] * (count - 1), last))
 
 
@@ -102,7 +104,8 @@ def _parts(b: Emitter, x: Expr, axis: int, sizes: Sequence[Dim]) -> tuple[Expr, 
 @aten("unbind.int", "unbind_copy.int")
 def unbind(b: Emitter, self: Expr, dim: int = 0) -> tuple[Expr, ...]:
     axis = b.axis_of(dim, b.rank(self))
-    count = b.known(b.dims_of(self)[axis], "the number of parts")
+    traced = b.traced
+    count = len(traced) if isinstance(traced, list | tuple) else b.known(b.dims_of(self)[axis], "the number of parts")
     parts = _parts(b, self, axis, [const(1)] * count) if count else ()
     return tuple(b.squeeze(p, axis=(axis,)) for p in parts)
 
