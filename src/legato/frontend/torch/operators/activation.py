@@ -54,6 +54,27 @@ def rrelu_with_noise_functional(
     return rrelu_with_noise(b, self, noise, lower, upper, training), noise
 
 
+@aten("rrelu_with_noise_backward")
+def rrelu_with_noise_backward(
+    b: Emitter,
+    grad_output: Expr,
+    self: Expr,
+    noise: Expr,
+    lower: Number,
+    upper: Number,
+    training: bool,
+    self_is_result: bool,
+) -> Expr:
+    """When nothing is trained, that of the mean slope: of a positive one the result has the sign of what it was made
+    of."""
+    if training:
+        raise UnsupportedError("random slopes", hint="module.eval()")
+    slope = (number_of(lower) + number_of(upper)) / 2
+    if self_is_result and slope <= 0:
+        raise UnsupportedError(f"the result of slope {slope} does not say what it was made of")
+    return b.where(b.greater(self, b.like(0, self)), grad_output, b.multiply(grad_output, b.like(slope, grad_output)))
+
+
 @aten("elu")
 def elu(b: Emitter, self: Expr, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Expr:
     """scale·x above 0, and below scale·alpha·(e^(input_scale·x) − 1)."""
