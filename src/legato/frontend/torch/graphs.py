@@ -111,5 +111,6 @@ def _order(traced: Any) -> tuple[int, ...] | None:
     the data decides its extents."""
     if not isinstance(traced, torch.Tensor) or has_free_unbacked_symbols(traced) or traced.is_contiguous():
         return None
-    strides = [s if isinstance(s, int) else s.node.hint for s in traced.stride()]
+    sizes: Sequence[Any] = traced.stride()
+    strides = [s if isinstance(s, int) else s.node.hint for s in sizes]
     return tuple(sorted(range(traced.dim()), key=lambda axis: -strides[axis]))
