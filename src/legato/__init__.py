@@ -11,15 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from legato._version import __version__
 from legato.base import sources as _sources  # noqa: F401  # notes when this process began to read the package
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Protocol, TypedDict, Unpack
 
     import numpy as np
+    from torch.export import ExportedProgram
+    from torch.nn import Module as TorchModule
 
     from legato import autodiff as autodiff
     from legato import contrib as contrib
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from legato.autodiff import jacobian as jacobian
     from legato.autodiff import value_and_grad as value_and_grad
     from legato.compare import Report
+    from legato.ir.expr import Function
     from legato.ir.module import Module
     from legato.ir.op import Op
     from legato.ir.types import Type
@@ -43,7 +47,41 @@ if TYPE_CHECKING:
     from legato.runtime.ndarray import device as device
     from legato.runtime.packed import Packed
     from legato.runtime.program import HostOpInfo
+    from legato.torch.compiled import CompiledModule
     from legato.transform.pass_ import Pass
+
+    class _Message(Protocol):
+        """An onnx.ModelProto."""
+
+        def SerializeToString(self) -> bytes: ...
+
+    class _Options(TypedDict, total=False):
+        """What `compile` takes besides the model."""
+
+        target: str
+        shapes: Mapping[str, int | str | Sequence[int | str | None]] | None
+        constants: Mapping[str, Any] | None
+        threads: int | None
+        keep: Iterable[str]
+        ops: Iterable[Op]
+        custom: Mapping[str, Callable[..., Any]] | None
+        passes: Iterable[Pass | str] | str | None
+        memory_limit: int
+        progress: Callable[[str], None] | None
+        precision: str | None
+        packed: Mapping[str, object] | None
+        generators: Iterable[Any]
+        bounds: bool | None
+        donate: Iterable[str]
+
+    class _TorchOptions(_Options, total=False):
+        """And of PyTorch's models."""
+
+        args: Sequence[Any]
+        kwargs: Mapping[str, Any] | None
+        dynamic_shapes: Any
+        frozen: bool
+
 else:
 
     def __getattr__(name: str) -> Any:
@@ -62,6 +100,12 @@ else:
 __all__ = ["__version__", "compile", "from_onnx", "load", "packed", "parse", "verify"]
 
 
+@overload
+def compile(model: str | Path | bytes | Module | Function | _Message, **options: Unpack[_Options]) -> Executable: ...
+@overload
+def compile(model: TorchModule | ExportedProgram, **options: Unpack[_TorchOptions]) -> CompiledModule: ...
+@overload
+def compile(model: object, **options: Unpack[_TorchOptions]) -> Any: ...
 def compile(  # the name that users look for
     model: object,
     *,
@@ -146,10 +190,12 @@ def compile(  # the name that users look for
     if is_torch(model):
         from legato.torch import compile_module as compile_torch
 
+        def build(mod: Module, donated: tuple[str, ...]) -> Executable:
+            return compile_module(mod, replace(options, donate=(*options.donate, *donated))).executable
+
         return compile_torch(
-            model, args, kwargs, dynamic_shapes=dynamic_shapes, custom=custom, frozen=frozen,
-            build=lambda mod, donated: compile_module(mod, replace(options, donate=options.donate + donated)).executable,
-        )  # fmt: skip
+            model, args, kwargs, dynamic_shapes=dynamic_shapes, custom=custom, frozen=frozen, build=build
+        )
     mod = load_model(model, shapes=own, ops=options.ops, custom=custom, constants=constants)
     return compile_module(mod, options).executable
 

@@ -89,7 +89,7 @@ def test_weights_that_are_not_frozen_are_those_of_the_module() -> None:
     other = nn.Linear(3, 2)
     run.load_state_dict(other.state_dict())
     torch.testing.assert_close(run(x), other(x).detach())
-    with pytest.raises(RunError, match="wanted torch.float32"):
+    with pytest.raises(RunError, match=r"wanted torch\.float32"):
         run.load_state_dict({"bias": torch.zeros(3)})
 
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from legato.base.errors import CompileError, RunError
 from legato.base.files import open_regular
@@ -202,7 +202,7 @@ def executable(args: argparse.Namespace, tell: Tell, generators: Sequence[Any] =
     import legato
 
     if not is_artifact(args.model):
-        found: Executable = legato.compile(  # of a module of PyTorch it is something else
+        found = legato.compile(  # of a module of PyTorch it is something else
             program(args),
             shapes=shapes(args),
             constants=constants(args),
@@ -212,7 +212,7 @@ def executable(args: argparse.Namespace, tell: Tell, generators: Sequence[Any] =
             precision=args.precision,
             generators=generators,
         )
-        return found
+        return cast("Executable", found)
     refuse(args, f"{args.model} is compiled already", *OF_MODELS)
     tell("loading")
     return legato.load(args.model, threads=args.threads, generators=generators)

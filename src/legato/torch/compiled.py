@@ -147,7 +147,10 @@ def compile_module(
     frozen: bool,
     build: Callable[[Module, tuple[str, ...]], Executable],
 ) -> CompiledModule:
-    """A module, or an ExportedProgram, compiled by `build`, which is told what inputs calls give up; CompileError where a module comes without arguments."""
+    """A module, or an ExportedProgram, compiled by `build`, which is told what inputs calls give up.
+
+    CompileError where a module comes without arguments.
+    """
     if not isinstance(model, torch.export.ExportedProgram):
         if not args and not kwargs:
             raise CompileError("a module of PyTorch is compiled for example arguments", hint="args=(x,)")

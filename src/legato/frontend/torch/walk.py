@@ -7,6 +7,7 @@ gathered, and unknown from then on: nodes that need it are passed over.
 from __future__ import annotations
 
 import operator
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -27,11 +28,12 @@ from legato.frontend.torch.symbols import FUNCTIONS, number
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, TensorType
 
-__all__ = ["Fault", "GraphFaults", "Unknown", "Walk", "operator_name", "span_of"]
+__all__ = ["Fault", "GraphFaults", "Unknown", "Walk", "is_pytorch", "operator_name", "span_of"]
 
 MAX_NESTING = 100  # branches and loops inside each other
 _ABSENT = "no converter"
 _WAY_OUT = 'give a converter: custom={"namespace::operator": function}'
+_PYTORCH = os.path.dirname(torch.__file__) + os.sep
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -211,10 +213,15 @@ def operator_name(node: fx.Node) -> str:
     return getattr(target, "__name__", str(target))
 
 
+def is_pytorch(path: str) -> bool:
+    """Whether a file is one of PyTorch's own."""
+    return path.startswith(_PYTORCH)
+
+
 def span_of(node: fx.Node) -> Span:
     """The line of the user's Python that a node comes from: the innermost outside of PyTorch."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-    own = [f for f in frames if "/torch/" not in f[0]] or frames
+    own = [f for f in frames if not is_pytorch(f[0])] or frames
     return Span(own[-1][0], int(own[-1][1]), 1) if own else Span(node.name)
 
 

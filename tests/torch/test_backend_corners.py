@@ -1,0 +1,181 @@
+"""`torch.compile(f, backend="legato")` where calls come from threads, tensors are odd, and programs fail."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from legato.base.errors import CompileError, InternalError, RunError  # noqa: E402
+from legato.torch import graph as graphs_of  # noqa: E402
+from legato.torch.backend import backend  # noqa: E402
+from legato.torch.graph import CompiledGraph  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+def compiled(f: Any, dynamic: bool | None = None, **options: Any) -> tuple[Callable[..., Any], list[CompiledGraph]]:
+    """`f` compiled, and the graphs as they are made."""
+    graphs: list[CompiledGraph] = []
+
+    def recording(graph_module: Any, inputs: Any) -> Any:
+        return backend(graph_module, inputs, options=options, made=graphs.append)
+
+    return torch.compile(f, backend=recording, dynamic=dynamic), graphs
+
+
+def same(found: Any, wanted: Any) -> None:
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def test_threads_that_compile_and_call_at_once() -> None:
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    run, _ = compiled(net)
+    x = [torch.randn(n, 6) for n in range(2, 10)]
+    with torch.no_grad():
+        wanted = [net(each) for each in x]
+    together = threading.Barrier(4)
+
+    def calls(n: int) -> list[Any]:
+        together.wait()
+        with torch.no_grad():
+            return [run(each) for each in (x[n:] + x[:n]) * 3]
+
+    with ThreadPoolExecutor(4) as pool:
+        for n, found in enumerate(pool.map(calls, range(4))):
+            same(found, (wanted[n:] + wanted[:n]) * 3)
+
+
+@pytest.mark.parametrize("name", ["empty", "scalar", "integers", "strided", "requiring", "halves", "nonfinite"])
+def test_tensors_of_every_kind(name: str) -> None:
+    x = {
+        "empty": torch.zeros(0, 3),
+        "scalar": torch.tensor(2.5),
+        "integers": torch.arange(-3, 3).reshape(2, 3),
+        "strided": torch.randn(6, 8)[::2, 1::3].t(),
+        "requiring": torch.randn(2, 3, requires_grad=True),
+        "halves": torch.randn(2, 3).bfloat16(),
+        "nonfinite": torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0]),
+    }[name]
+
+    def f(x: Any) -> Any:
+        return x * 2 + 1, x.sum(), x.abs().amax() if x.numel() else x, x.to(torch.int32) if name == "integers" else -x
+
+    run, graphs = compiled(f)
+    with torch.no_grad():
+        same(run(x), f(x))
+    assert not any(g.fallbacks for g in graphs)
+
+
+def test_what_tensors_alias_is_told_apart_when_both_are_changed() -> None:
+    def f(x: Any, y: Any) -> Any:
+        x.mul_(2)
+        y.add_(1)
+        return x + y
+
+    run, _ = compiled(f)
+    own, peer = torch.randn(6), torch.zeros(6)
+    peer.copy_(own)
+    same(run(own[:4], own[2:]), f(peer[:4], peer[2:]))
+    same(own, peer)
+    same(run(own, own), f(peer, peer))
+    same(own, peer)
+
+
+def test_gradients_of_gradients_are_refused_by_pytorch_and_views_of_inputs_have_theirs() -> None:
+    def f(x: Any, w: Any) -> Any:
+        y = x.view(-1)[1:7].reshape(2, 3)
+        return (y @ w).tanh().sum(), y
+
+    run, _ = compiled(f)
+    x, w = torch.randn(2, 4, requires_grad=True), torch.randn(3, 5, requires_grad=True)
+    found, wanted = run(x, w), f(x, w)
+    same(found, wanted)
+    grads = [torch.autograd.grad(a + b.sum(), (x, w)) for a, b in (found, wanted)]
+    same(*grads)
+
+
+def test_a_graph_that_only_hands_on_has_a_program_of_nothing() -> None:
+    run, _ = compiled(lambda x, n: (x, None, n), dynamic=True)
+    x = torch.randn(3)
+    found = run(x, 4)
+    assert found[0] is x
+    assert found[1:] == (None, 4)
+
+
+def test_old_weights_and_dead_modules_are_let_go() -> None:
+    net = nn.Linear(4, 4)
+    run, _ = compiled(net)
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        run(x)
+        old = weakref.ref(net.weight)
+        net.weight = nn.Parameter(torch.randn(4, 4))
+        gc.collect()
+        assert old() is None
+        same(run(x), net(x))
+    alive = weakref.ref(net)
+    del run, net
+    gc.collect()
+    assert alive() is None
+
+
+def test_an_error_of_the_compiler_leaves_the_graph_to_eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error in (InternalError("a bug"), CompileError("a fault"), KeyError("of Python")):
+
+        def fail(*_: Any, error: Exception = error) -> Any:
+            raise error
+
+        monkeypatch.setattr(graphs_of, "compile_module", fail)
+        run, graphs = compiled(lambda x: x * 2 + 1)
+        x = torch.randn(3)
+        same(run(x), x * 2 + 1)
+        assert len(graphs[0].fallbacks.parts) == 1
+        torch._dynamo.reset()
+        with pytest.raises(type(error)):
+            compiled(lambda x: x * 2 + 1, fallback=False)[0](x)
+        torch._dynamo.reset()
+
+
+def test_a_program_that_fails_is_an_error_and_no_result() -> None:
+    run, _ = compiled(lambda x: (x.exp() @ x.t()).softmax(-1).cumsum(0) @ x, memory_limit=64)
+    with pytest.raises(RunError, match=r"memory|workspace"):
+        run(torch.randn(64, 64))
+    run, _ = compiled(lambda x: x.exp() + 1)
+    same(run(torch.ones(2)), torch.ones(2).exp() + 1)
+
+
+def test_weights_frozen_in_parts_are_followed_too() -> None:
+    class Parts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Linear(3, 3)
+            self.last = nn.Linear(3, 2)
+
+        def forward(self, x: Any) -> Any:
+            q, _ = torch.linalg.qr(self.first(x))
+            return self.last(q)
+
+    net = Parts()
+    run, graphs = compiled(net)
+    x = torch.randn(4, 3)
+    with torch.no_grad():
+        same(run(x), net(x))
+        assert [len(p.face.given) for p in graphs[0].programs] == [1, 1]
+        net.last.weight.mul_(3)
+        same(run(x), net(x))
