@@ -1,0 +1,452 @@
+"""TorchScript against eager: loops, branches, lists, changes in place; what is refused, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any  # what TorchScript knows
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from legato.base.errors import ImportModelError, UnsupportedError  # noqa: E402
+from legato.frontend.torch.script import import_script  # noqa: E402
+from legato.interp import evaluate  # noqa: E402
+from legato.torch.tensors import as_array, as_tensor  # noqa: E402
+from tests.frontend.torch.agree import agree  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+Tensor = torch.Tensor
+F = torch.nn.functional
+X = ((torch.arange(12) * 7 + 3) % 12 - 5).reshape(3, 4).float()
+
+
+def infos(args: tuple[Any, ...]) -> list[tuple[str, Any]]:
+    """Names, shapes and dtypes of arguments."""
+    tensors = [a if isinstance(a, torch.Tensor) else torch.tensor(a) for a in args]
+    return [(f"x{n}", (tuple(t.shape), str(t.dtype).removeprefix("torch."))) for n, t in enumerate(tensors)]
+
+
+def agrees(script: Any, *calls: tuple[Any, ...]) -> None:
+    """One module serves all the calls as eager does; arguments are copied, for programs change them."""
+    module = import_script(script, infos(calls[0]))
+    for args in calls:
+        arrays = [as_array(torch.as_tensor(a, dtype=torch.int64 if type(a) is int else None), "x") for a in args]
+        found = evaluate(module, arrays)
+        flat = found if isinstance(found, tuple) else (found,)
+        with torch.no_grad():
+            wanted = script(*(a.clone() if isinstance(a, torch.Tensor) else a for a in args))
+        own = [as_tensor(a) if hasattr(a, "dtype") else a for a in flat]
+        agree(own, torch.utils._pytree.tree_map(torch.as_tensor, wanted), rtol=1e-5, atol=1e-6)
+
+
+def select_in_a_loop(x: Tensor) -> Tensor:
+    y = torch.zeros_like(x)
+    for i in range(x.size(0)):
+        y[i] += x[i] * 2
+    return y
+
+
+def chain_of_views(x: Tensor) -> tuple[Tensor, Tensor]:
+    y = x.clone()
+    row = y.t()[1:3]
+    row[0, 1:].mul_(3)
+    y.view(-1)[0] = 7
+    return y, row
+
+
+def older_view(x: Tensor) -> tuple[Tensor, Tensor]:
+    y = x * 1
+    part = y[:, 1]
+    y.add_(10)
+    part.mul_(2)
+    y[0] = 0
+    return y, part
+
+
+def permuted(x: Tensor) -> Tensor:
+    y = x.clone()
+    y.unsqueeze(0).permute(2, 0, 1)[1, 0].zero_()
+    y.diagonal().fill_(9)
+    return y
+
+
+def write_in_branch(x: Tensor) -> tuple[Tensor, Tensor]:
+    y = x.clone()
+    row = y[0]
+    if x.sum() > 0:
+        row.add_(1)
+        z = y + 1
+    else:
+        y[:, 0] = 5
+        z = y - 1
+    return y + row, z
+
+
+def fresh_from_branch(x: Tensor) -> Tensor:
+    z = x + 1 if x.sum() > 0 else x - 1
+    z.mul_(2)
+    return z
+
+
+def known_branch(x: Tensor, flag: Tensor | None = None) -> Tensor:
+    if flag is None and x.dim() == 2 and x.dtype == torch.float32:
+        return x.double()
+    return x
+
+
+def run_time_rounds(x: Tensor, n: int) -> tuple[Tensor, Tensor, int]:
+    y = x.clone()
+    z = x
+    total = 0
+    for i in range(n):
+        y[i] += z[0]
+        z = z + y
+        total += i * 2
+    return y, z, total
+
+
+def data_rounds(x: Tensor) -> tuple[Tensor, int]:
+    count = 0
+    y = x.abs() + 1
+    while bool(y.max() < 100):
+        y = y * 2
+        count += 1
+    return y, count
+
+
+def ended_early(x: Tensor) -> Tensor:
+    y = x.abs() + 1
+    i = 0
+    while i < 5 and bool(y.sum() < 200):
+        y = y * 2
+        i += 1
+    return y
+
+
+def nested(x: Tensor, n: int) -> Tensor:
+    y = torch.zeros_like(x)
+    for i in range(n):
+        if bool(x[0, 0] > i):
+            for j in range(2):
+                y[j] = y[j] + i
+        else:
+            y -= 1
+    return y
+
+
+def row_from_the_end(x: Tensor, n: int) -> Tensor:
+    y = x.clone()
+    y[n] = 0
+    y[:, n] += 1
+    return y
+
+
+def lists(x: Tensor) -> Tensor:
+    rows: list[Tensor] = []
+    for i in range(3):
+        rows.append(x[i] * i)
+    rows[0] = rows[1] + 1
+    rows[2].add_(1)
+    last = rows.pop()
+    return torch.stack(rows + [last])  # noqa: RUF005
+
+
+def tables(x: Tensor) -> dict[str, Tensor]:
+    made: dict[str, Tensor] = {"a": x}
+    made["b"] = made["a"] * 2
+    if "b" in made and len(made) == 2:
+        made["c"] = made["b"].sum(0)
+    return made
+
+
+def tensor_in_a_list(x: Tensor) -> Tensor:
+    y = x.clone()
+    kept = [y, y[0]]
+    y.mul_(2)
+    kept[1].add_(1)
+    return kept[0] + kept[1]
+
+
+def split_read(x: Tensor) -> Tensor:
+    y = x.clone()
+    a, b = y.split(2, 1)
+    y.add_(1)
+    return a * b
+
+
+def split_written(x: Tensor) -> tuple[Tensor, Tensor]:
+    y = x.clone()
+    a, b = y.chunk(2, 1)
+    b.add_(1)
+    a[0] = 2
+    y.split([1, 2], 0)[1].mul_(3)
+    return y, a + b
+
+
+def copies(x: Tensor) -> tuple[Tensor, Tensor]:
+    y = x.clone()
+    z = y.to(torch.float32, copy=True)
+    z.add_(1)
+    return y, z
+
+
+def integers(x: Tensor, n: int) -> Tensor:
+    a = 6 & 3
+    b = 2**3
+    c = -7 // 2 + -7 % 3
+    return x * a + b + c + (n % 3) / 2 + n // -4
+
+
+def composites(x: Tensor) -> Tensor:
+    return F.hardtanh(x) + F.softplus(F.pad(x, [0, 0])) + torch.einsum("ij,ij->i", x, x).unsqueeze(1)
+
+
+def swapped(x: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    a = x
+    b = x
+    for i in range(n):
+        a, b = b, a + i
+    return a, b
+
+
+def boolean(x: Tensor) -> Tensor:
+    y = x.clone()
+    y[y > 0] = -1.0
+    return y.masked_fill_(y == -5, 2.0)
+
+
+ONE = [select_in_a_loop, chain_of_views, older_view, permuted, write_in_branch, fresh_from_branch, known_branch,
+       data_rounds, ended_early, lists, tables, tensor_in_a_list, split_read, split_written, copies, composites,
+       boolean]  # fmt: skip
+WITH_NUMBER = [run_time_rounds, nested, integers, swapped]
+
+
+@pytest.mark.parametrize("function", ONE, ids=lambda f: f.__name__)
+def test_one_tensor(function: Callable[..., Any]) -> None:
+    script = torch.jit.script(function)
+    if function is known_branch:
+        agrees(torch.jit.script(_Known().eval()), (X,))
+    else:
+        agrees(script, (X,), (-X,), (X * 0.25 + 1,))
+
+
+@pytest.mark.parametrize("function", WITH_NUMBER, ids=lambda f: f.__name__)
+def test_with_a_number(function: Callable[..., Any]) -> None:
+    agrees(torch.jit.script(function), (X, 0), (X, 1), (X + 3, 3))
+
+
+def test_a_row_that_a_number_names() -> None:
+    agrees(torch.jit.script(row_from_the_end), (X, 0), (X, 2), (X, -1), (X, -3))
+
+
+class _Known(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def forward(self, x: Tensor) -> Tensor:
+        return known_branch(x)
+
+
+def write_to_expanded(x: Tensor) -> Tensor:
+    y = x[0].clone()
+    y.expand(3, 4).add_(1)
+    return y
+
+
+def write_to_what_may_copy(x: Tensor) -> Tensor:
+    y = x.clone()
+    y.t().contiguous().add_(1)
+    return y
+
+
+def read_what_may_copy(x: Tensor) -> Tensor:
+    y = x.clone()
+    z = y.reshape(-1)
+    y.add_(1)
+    return z
+
+
+def write_after_dropout(x: Tensor) -> Tensor:
+    y = x.clone()
+    F.dropout(y, 0.5, False).add_(1)
+    return y
+
+
+def write_to_a_choice(x: Tensor) -> Tensor:
+    a = x + 1
+    b = x + 2
+    c = a
+    if x.sum() > 0:
+        c = b
+    c.add_(1)
+    return a + b
+
+
+def read_a_choice(x: Tensor) -> Tensor:
+    a = x + 1
+    c = x
+    if x.sum() > 0:
+        c = a[0:3]
+    a.add_(1)
+    return c
+
+
+def write_to_carried(x: Tensor, n: int) -> Tensor:
+    y = x.clone()
+    z = y
+    for _i in range(n):
+        z.add_(1)
+        z = z * 2
+    return y + z
+
+
+def list_in_a_branch(x: Tensor) -> Tensor:
+    rows = [x]
+    if x.sum() > 0:
+        rows.append(x + 1)
+    return torch.stack(rows)
+
+
+def list_chosen(x: Tensor) -> Tensor:
+    rows = [x]
+    other = [x + 1]
+    chosen = rows if x.sum() > 0 else other
+    chosen.append(x)
+    return torch.stack(rows + other)
+
+
+def list_chosen_source(x: Tensor) -> Tensor:
+    rows = [x]
+    other = [x + 1]
+    chosen = rows
+    if x.sum() > 0:
+        chosen = other
+    rows.append(x)
+    return torch.stack(chosen)
+
+
+def list_index(x: Tensor) -> Tensor:
+    rows = [x, x + 1]
+    return rows[int(x.sum() > 0)]
+
+
+def resized(x: Tensor) -> Tensor:
+    y = x.clone()
+    return y.t_() + y.unsqueeze_(0)
+
+
+def into(x: Tensor) -> Tensor:
+    y = torch.zeros_like(x)
+    torch.add(x, x, out=y)
+    return y
+
+
+def asserted(x: Tensor) -> Tensor:
+    assert bool(x.sum() > 0), "positive"
+    return x
+
+
+def random(x: Tensor) -> Tensor:
+    return F.dropout(x, 0.5, True)
+
+
+def list_of_lists_equal(x: Tensor) -> Tensor:
+    return x + 1 if [x] == [x] else x
+
+
+def zero_division(x: Tensor) -> Tensor:
+    return x * (1 / x.dim() // (x.dim() - 2))
+
+
+REFUSED = [write_to_expanded, write_to_what_may_copy, read_what_may_copy, write_after_dropout,
+           write_to_a_choice, read_a_choice, write_to_carried, list_in_a_branch, list_chosen, list_chosen_source,
+           list_index, resized, into, asserted, random, list_of_lists_equal, zero_division]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", REFUSED, ids=lambda f: f.__name__)
+def test_what_is_not_certain_is_refused_where_it_stands(function: Callable[..., Any]) -> None:
+    args = (X, 2) if function is write_to_carried else (X,)
+    with pytest.raises(UnsupportedError) as caught:
+        import_script(torch.jit.script(function), infos(args))
+    assert caught.value.span is not None
+
+
+class _Counts(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()))
+        self.rows: list[int] = [1, 2]
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.count += 1
+        return x * self.count
+
+
+class _Appends(_Counts):
+    def forward(self, x: Tensor) -> Tensor:
+        self.rows.append(3)
+        return x * len(self.rows)
+
+
+@pytest.mark.parametrize("kind", [_Counts, _Appends])
+def test_a_module_that_changes_itself_is_refused(kind: Any) -> None:
+    with pytest.raises(UnsupportedError, match="of the module"):
+        import_script(torch.jit.script(kind().eval()), infos((X,)))
+
+
+def test_training_and_other_things_are_refused() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Dropout())
+    with pytest.raises(ImportModelError, match="training"):
+        import_script(torch.jit.script(net), infos((X,)))
+    with pytest.raises(ImportModelError, match="TorchScript"):
+        import_script(net.eval(), infos((X,)))
+    with pytest.raises(ImportModelError, match="1 arguments, 2 are given"):
+        import_script(torch.jit.script(net.eval()), infos((X, X)))
+
+
+def test_traces_keep_sizes_that_they_compute() -> None:
+    def flat(x: Tensor) -> Tensor:
+        return x.view(x.size(0) * 2, -1) + x.shape[1] // 3
+
+    agrees(torch.jit.trace(flat, (X,)), (X,), (-X,))
+    agrees(torch.jit.script(flat), (X,), (-X,))
+
+
+class _Block(torch.nn.Module):  # type: ignore[misc, name-defined]
+    """A residual block: normalisations and rectifiers that work in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 3, 3, padding=1, bias=False)
+        self.norm = torch.nn.BatchNorm2d(3)
+        self.relu = torch.nn.ReLU(inplace=True)
+        self.pool = torch.nn.AdaptiveAvgPool2d(1)
+        self.fc = torch.nn.Linear(3, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.relu(self.norm(self.conv(x)))
+        y += x
+        return self.fc(torch.flatten(self.pool(self.relu(y)), 1))
+
+
+class _Recurrent(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = torch.nn.LSTMCell(4, 3)
+        self.rnn = torch.nn.LSTM(3, 2, num_layers=2, batch_first=True, bidirectional=True)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        h = torch.zeros(3, 3)
+        c = torch.zeros(3, 3)
+        rows: list[Tensor] = []
+        for _i in range(3):
+            h, c = self.cell(x, (h, c))
+            rows.append(h)
+        out, (last, _) = self.rnn(torch.stack(rows, 1))
+        return out, last
+
+
+@pytest.mark.parametrize(("kind", "x"), [(_Block, torch.rand(2, 3, 4, 4) - 0.5), (_Recurrent, X)])
+def test_modules(kind: Any, x: Tensor) -> None:
+    torch.manual_seed(0)
+    module = kind().eval()
+    agrees(torch.jit.script(module), (x,), (-x,))
+    agrees(torch.jit.trace(module, (x.clone(),)), (x,), (-x,))
