@@ -16,7 +16,7 @@ from legato.driver import CompileOptions, compile_module
 from legato.frontend.torch.exported import import_program
 from legato.interp import evaluate
 from legato.torch import CompiledModule
-from tests.frontend.torch.random_modules import Program, _copied, module_of
+from tests.frontend.torch.random_modules import Program, copied, module_of
 
 __all__ = ["outcome"]
 
@@ -37,7 +37,7 @@ def _outcome(program: Program, compiled: bool) -> tuple[str, str]:
     shapes = [dict.fromkeys(axes, auto) or None for axes in program.dynamic]
     try:
         exported = torch.export.export(
-            copy.deepcopy(module), tuple(map(_copied, program.calls[0])), dynamic_shapes=shapes if any(shapes) else None
+            copy.deepcopy(module), tuple(map(copied, program.calls[0])), dynamic_shapes=shapes if any(shapes) else None
         )
         exported.run_decompositions({})
     except Exception as error:
@@ -51,11 +51,12 @@ def _outcome(program: Program, compiled: bool) -> tuple[str, str]:
     tensors = {**exported.state_dict, **exported.constants}
 
     def module_by(run: Callable[..., Any]) -> CompiledModule:
-        return CompiledModule(run, face, {a.target: tensors[a.target].clone() for a in face.arguments if a.kind == "state"})  # type: ignore[arg-type]
+        state = {a.target: tensors[a.target].clone() for a in face.arguments if a.kind == "state"}
+        return CompiledModule(run, face, state)  # type: ignore[arg-type]
 
     def interpreted(*arrays: Any) -> tuple[Any, ...]:
         found = evaluate(mod, arrays)
-        return tuple(np.require(f, requirements="CW") for f in (found if isinstance(found, tuple) else (found,)))
+        return tuple(np.array(f, order="C") for f in (found if isinstance(found, tuple) else (found,)))
 
     agreed = _agrees(program, module_by(interpreted), "interpreted")
     if compiled:
@@ -74,7 +75,7 @@ def _agrees(program: Program, own: CompiledModule, how: str) -> int:
     state, count = dict(own.state), 0
     for n, call in enumerate(program.calls):
         eager = module_of(program.source)
-        theirs, ours = list(map(_copied, call)), list(map(_copied, call))
+        theirs, ours = list(map(copied, call)), list(map(copied, call))
         wanted = eager(*theirs)
         own.state.update({name: t.clone() for name, t in state.items()})
         try:
@@ -106,5 +107,3 @@ def _same(program: Program, found: Sequence[Any], wanted: Sequence[Any], what: s
 
 def _line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [""])[0][:120]
-
-

@@ -29,11 +29,19 @@ from tests.frontend.torch.agree import Imported, agree
 
 __all__ = ["DTYPES", "Miss", "Outcome", "core", "infos", "misses", "outcomes", "reason_of"]
 
+_REST = {"refused": "refused", "wrong": "wrong", "eager": "not traced"}
 DTYPES = (torch.float32, torch.float64, torch.int64, torch.bool)
 
 # Long sums of products, which are formed in another order: operators, by patterns, that agree less closely in float32.
 SUMS = ("*mm", "*matmul*", "einsum", "tensordot", "nn.functional.conv*", "nn.functional.interpolate",
         "nn.functional.upsample_*", "nn.functional.*bilinear")  # fmt: skip
+
+# Operators whose samples are those of core ones of other names: convolution, native_dropout, _cdist_forward, …
+MADE_OF_CORE = (
+    "nn.functional.conv*", "nn.functional.interpolate", "nn.functional.upsample_*", "nn.functional.adaptive_avg_pool*",
+    "nn.functional.max_pool*", "nn.functional.layer_norm", "nn.functional.batch_norm", "nn.functional.group_norm",
+    "nn.functional.dropout", "cdist", "matmul",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,18 +65,21 @@ class Miss:
     says: str = ""
     differs: bool = False
 
+    def names(self, outcome: Outcome) -> bool:
+        """Whether a sample is of the operators that the pattern names."""
+        return fnmatch(outcome.name, self.operator)
+
     def explains(self, outcome: Outcome) -> bool:
         """Whether a sample that does not agree is one of these."""
         kind = "wrong" if self.differs else "refused"
-        named = fnmatch(outcome.name, self.operator)
-        return named and outcome.kind == kind and re.search(self.says, outcome.reason) is not None
+        return self.names(outcome) and outcome.kind == kind and re.search(self.says, outcome.reason) is not None
 
 
 @cache
 def misses() -> Sequence[Miss]:
     """The entries of opinfo.toml."""
     text = Path(__file__).with_name("opinfo.toml").read_text(encoding="utf-8")
-    return tuple(Miss(**entry) for entry in tomllib.loads(text)["miss"])
+    return tuple(Miss(**entry) for entry in tomllib.loads(text).get("miss", []))
 
 
 def reason_of(outcome: Outcome) -> Miss | None:
@@ -89,6 +100,8 @@ def infos(patterns: Sequence[str] = (), everything: bool = False) -> list[Any]:
     from torch.testing._internal.common_methods_invocations import op_db
 
     def is_core(info: Any) -> bool:
+        if any(fnmatch(info.name, p) for p in MADE_OF_CORE):
+            return True
         return not core().isdisjoint({info.aten_name, f"_{info.aten_name}", info.name.removeprefix("nn.functional.")})
 
     named = [i for i in op_db if any(fnmatch(i.name, p) for p in patterns)]
@@ -199,7 +212,8 @@ def _total(dtype: torch.dtype, total: Counter[str]) -> str:
     """One line for a dtype. Samples that PyTorch itself does not run or trace do not count."""
     count = total["agrees"] + total["refused"] + total["wrong"]
     part = 100 * total["agrees"] / max(count, 1)
-    return f"{str(dtype)[6:]}: {part:.1f} % of {count} agree, {total['refused']} refused, {total['wrong']} wrong, {total['eager']} not traced"
+    rest = ", ".join(f"{total[kind]} {told}" for kind, told in _REST.items())
+    return f"{str(dtype)[6:]}: {part:.1f} % of {count} agree, {rest}"
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["DTYPES", "Draft", "Program", "Step", "draw", "module_of"]
+__all__ = ["DTYPES", "Draft", "Program", "Step", "copied", "draw", "module_of"]
 
 DTYPES = ("float32",) * 6 + ("float64", "int64", "int64", "int32", "bool", "uint8", "int8", "float16", "bfloat16")
 LIMIT = 1e4  # of the numbers of a program
@@ -119,7 +119,9 @@ class Draft:
             return str(rng.choice((-5, -2, -1, -1, 0, 0, 1, 1, 2, 3, 4, 100)))
         name = rng.choice(with_dims)
         extent = f"{name}.shape[{self.axis(name)}]"
-        return rng.choice((extent, f"{extent} // 2", f"{extent} - 1", f"-{extent}", f"{extent} * 2", f"-({extent} // 2)"))
+        return rng.choice(
+            (extent, f"{extent} // 2", f"{extent} - 1", f"-{extent}", f"{extent} * 2", f"-({extent} // 2)")
+        )
 
     def fresh(self) -> str:
         """A name for a result."""
@@ -147,12 +149,13 @@ class Draft:
         self.lines.append(line)
         target = _NAME.search(line)
         assert target is not None
-        self._note(self.value(target[0]), is_rounded)
+        self.note(self.value(target[0]), is_rounded)
 
     def _is_known(self, name: str) -> bool:
         return name.startswith("self.") or name in self.envs[0]
 
-    def _note(self, x: torch.Tensor, is_rounded: bool) -> None:
+    def note(self, x: torch.Tensor, is_rounded: bool) -> None:
+        """What is known of the numbers of a new value, or of one that was written."""
         if is_rounded or not _is_exact(x):
             self.rounded.add(_storage(x))
         if x.dtype.is_floating_point:
@@ -229,15 +232,20 @@ def _draw(rng: Random, seed: int, steps: Sequence[Step]) -> Program | None:
     shapes = [rng.choices(dims, k=rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 4))) for _ in range(rng.randint(1, 4))]
     kinds = [(getattr(torch, rng.choice(DTYPES)), rng.choice((0, 0, 0, 1, 2))) for _ in shapes]
     calls = [
-        [_input(rng, dtype, [at.get(d, d) for d in shape], how) for shape, (dtype, how) in zip(shapes, kinds, strict=True)]
+        [
+            _input(rng, dtype, [at.get(d, d) for d in shape], how)
+            for shape, (dtype, how) in zip(shapes, kinds, strict=True)
+        ]
         for at in values
     ]
     draft = Draft(rng)
     for call in calls:
-        own = {f"x{n}": _copied(x) for n, x in enumerate(call)}
-        draft.envs.append({"torch": torch, "F": torch.nn.functional, "self": module_of("def forward(self): pass"), **own})
+        own = {f"x{n}": copied(x) for n, x in enumerate(call)}
+        draft.envs.append(
+            {"torch": torch, "F": torch.nn.functional, "self": module_of("def forward(self): pass"), **own}
+        )
     for name in own:
-        draft._note(draft.value(name), False)
+        draft.note(draft.value(name), False)
     wanted = rng.randint(2, 9)
     for _ in range(10 * wanted):
         if len(draft.lines) < wanted:
@@ -253,6 +261,6 @@ def _draw(rng: Random, seed: int, steps: Sequence[Step]) -> Program | None:
     return Program(seed, source, calls, dynamic, draft.scale, draft.epsilon)
 
 
-def _copied(x: torch.Tensor) -> torch.Tensor:
+def copied(x: torch.Tensor) -> torch.Tensor:
     """A copy with the same strides."""
     return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).copy_(x)

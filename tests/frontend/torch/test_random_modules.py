@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.frontend.torch.module_judge import outcome  # noqa: E402  # after torch is there
-from tests.frontend.torch.random_modules import draw  # noqa: E402
+from tests.frontend.torch.module_judge import outcome  # after torch is there
+from tests.frontend.torch.random_modules import draw
 
 COUNT = int(os.environ.get("LEGATO_FUZZ", "16"))
 BATCH = 8

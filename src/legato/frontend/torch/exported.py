@@ -159,7 +159,7 @@ class _Import(GraphImport):
         return Result(name, "constant", value=value), None
 
     def _name_of(self, target: str) -> str:
-        """The parameter that holds a buffer or a weight: what it becomes has the same name, and may lie in its memory."""
+        """The parameter that holds a buffer or a weight: what it becomes has its name, and may lie in its memory."""
         found = next((a.name for a in self.arguments if a.target == target), None)
         if found is None:
             raise ImportModelError(f"the tensor {target} of the module is changed, and is no input")
