@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test heavy quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-records onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-torch bench-training bench-pipelines bench-zoo ablation models clean
+.PHONY: help venv demo test heavy quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-torch fuzz-records torch-opinfo onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-torch bench-training bench-pipelines bench-zoo ablation models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -54,6 +54,12 @@ fuzz-programs: $(VENV)/.dev ## FUZZ=20000 random programs over the whole languag
 
 fuzz-onnx: $(VENV)/.dev ## FUZZ=10000 random ONNX graphs, and as many that compute shapes: compiled as interpreted, and as ONNX Runtime has them
 	LEGATO_FUZZ=$(or $(FUZZ),10000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/frontend/onnx/test_random_graphs.py tests/frontend/onnx/test_shape_arithmetic.py
+
+fuzz-torch: $(VENV)/.dev ## FUZZ=2000 random modules of PyTorch (views, writes in place, masks, symbolic dims), exported: as eager has them
+	LEGATO_FUZZ=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n 2 --timeout 0 tests/frontend/torch/test_random_modules.py
+
+torch-opinfo: $(VENV)/.dev ## PyTorch's own samples of the core ATen operators: agree, or are refused as tests/frontend/torch/opinfo.toml says
+	$(BIN)/python -m tests.frontend.torch.opinfo
 
 fuzz-records: $(VENV)/.dev ## every operator over all its samples, its numbers also as dims that become 0, 1, negative and too large, and its gradient: interpreted, expanded, compiled with every access tested; then for AVX2 and SSE4.2, but for gradients, which are made of the same operators
 	LEGATO_FUZZ=1 LEGATO_BOUNDS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --timeout 0 tests/ops/test_records.py

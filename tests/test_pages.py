@@ -14,12 +14,15 @@ DOCS = Path(__file__).parents[1] / "docs"
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.`:FutureWarning")  # PyTorch's own
 @pytest.mark.parametrize(
-    "name", ["generators", "gradients", "partial_evaluation", "passes", "patterns", "precision", "training"]
+    "name", ["generators", "gradients", "partial_evaluation", "passes", "patterns", "precision", "pytorch", "training"]
 )
 def test_the_programs_print_what_they_say(
     name: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if name == "pytorch":
+        pytest.importorskip("torch")
     page = DOCS / f"{name}.md"
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8")

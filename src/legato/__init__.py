@@ -97,7 +97,7 @@ else:
         raise AttributeError(f"module 'legato' has no attribute {name!r}")
 
 
-__all__ = ["__version__", "compile", "from_onnx", "load", "packed", "parse", "verify"]
+__all__ = ["__version__", "compile", "from_onnx", "from_torch", "load", "packed", "parse", "verify"]
 
 
 @overload
@@ -274,6 +274,13 @@ def from_onnx(model: Any, **options: Any) -> Module:
     from legato.frontend.onnx import from_onnx as convert
 
     return convert(model, **options)
+
+
+def from_torch(model: Any, *args: Any, **options: Any) -> Module:
+    """The module of a `torch.nn.Module` or of an ExportedProgram; see `legato.frontend.torch.from_torch`."""
+    from legato.frontend.torch import from_torch as convert
+
+    return convert(model, *args, **options)
 
 
 def parse(text: str, *, ops: Iterable[Op] = ()) -> Module:

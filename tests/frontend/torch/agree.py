@@ -51,7 +51,7 @@ class Imported:
             if kind == "input":
                 made.append(tensors[value])
                 continue
-            array = None if kind == "constant" else np.require(next(outputs), requirements="W")
+            array = None if kind == "constant" else np.array(next(outputs), order="C")
             made.append(value if array is None else as_tensor(array) if kind == "tensor" else array.item())
         return made
 

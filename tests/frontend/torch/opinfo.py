@@ -3,17 +3,22 @@
 python -m tests.frontend.torch.opinfo                   every operator of the core ATen set, interpreted
 python -m tests.frontend.torch.opinfo softmax 'nn.*'    these, by their names in OpInfo (patterns)
 python -m tests.frontend.torch.opinfo --all --compiled
+
+What does not agree is an entry of opinfo.toml, or a failure; so is an entry that nothing needs.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,13 +27,21 @@ from torch.utils import _pytree as pytree
 from legato.base.errors import UnsupportedError
 from tests.frontend.torch.agree import Imported, agree
 
-__all__ = ["DTYPES", "Outcome", "core", "infos", "outcomes"]
+__all__ = ["DTYPES", "Miss", "Outcome", "core", "infos", "misses", "outcomes", "reason_of"]
 
+_REST = {"refused": "refused", "wrong": "wrong", "eager": "not traced"}
 DTYPES = (torch.float32, torch.float64, torch.int64, torch.bool)
 
 # Long sums of products, which are formed in another order: operators, by patterns, that agree less closely in float32.
 SUMS = ("*mm", "*matmul*", "einsum", "tensordot", "nn.functional.conv*", "nn.functional.interpolate",
         "nn.functional.upsample_*", "nn.functional.*bilinear")  # fmt: skip
+
+# Operators whose samples are those of core ones of other names: convolution, native_dropout, _cdist_forward, …
+MADE_OF_CORE = (
+    "nn.functional.conv*", "nn.functional.interpolate", "nn.functional.upsample_*", "nn.functional.adaptive_avg_pool*",
+    "nn.functional.max_pool*", "nn.functional.layer_norm", "nn.functional.batch_norm", "nn.functional.group_norm",
+    "nn.functional.dropout", "cdist", "matmul",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,38 @@ class Outcome:
     sample: int
     kind: str
     reason: str = ""
+
+
+@dataclass(frozen=True)
+class Miss:
+    """Why samples do not agree: those of the operators of a pattern that are refused with a text in which `says` (a
+    regular expression) is found; `differs`: they run, and their results are others on purpose."""
+
+    operator: str
+    reason: str
+    says: str = ""
+    differs: bool = False
+
+    def names(self, outcome: Outcome) -> bool:
+        """Whether a sample is of the operators that the pattern names."""
+        return fnmatch(outcome.name, self.operator)
+
+    def explains(self, outcome: Outcome) -> bool:
+        """Whether a sample that does not agree is one of these."""
+        kind = "wrong" if self.differs else "refused"
+        return self.names(outcome) and outcome.kind == kind and re.search(self.says, outcome.reason) is not None
+
+
+@cache
+def misses() -> Sequence[Miss]:
+    """The entries of opinfo.toml."""
+    text = Path(__file__).with_name("opinfo.toml").read_text(encoding="utf-8")
+    return tuple(Miss(**entry) for entry in tomllib.loads(text).get("miss", []))
+
+
+def reason_of(outcome: Outcome) -> Miss | None:
+    """Why a sample does not agree; None where nothing says so."""
+    return next((miss for miss in misses() if miss.explains(outcome)), None)
 
 
 @cache
@@ -55,14 +100,18 @@ def infos(patterns: Sequence[str] = (), everything: bool = False) -> list[Any]:
     from torch.testing._internal.common_methods_invocations import op_db
 
     def is_core(info: Any) -> bool:
+        if any(fnmatch(info.name, p) for p in MADE_OF_CORE):
+            return True
         return not core().isdisjoint({info.aten_name, f"_{info.aten_name}", info.name.removeprefix("nn.functional.")})
 
     named = [i for i in op_db if any(fnmatch(i.name, p) for p in patterns)]
     return named if patterns else [i for i in op_db if everything or is_core(i)]
 
 
-def outcomes(info: Any, dtype: torch.dtype, *, compiled: bool = False, at_most: int = 1000) -> Iterator[Outcome]:
-    """What becomes of each sample of an operator."""
+def outcomes(
+    info: Any, dtype: torch.dtype, *, compiled: bool = False, wanted: Callable[[int], bool] = lambda n: True
+) -> Iterator[Outcome]:
+    """What becomes of each sample of an operator, of those whose number is wanted."""
     if dtype not in info.supported_dtypes("cpu"):
         return
     torch.manual_seed(0)
@@ -71,10 +120,9 @@ def outcomes(info: Any, dtype: torch.dtype, *, compiled: bool = False, at_most: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for n, sample in enumerate(info.sample_inputs("cpu", dtype)):
-            if n >= at_most:
-                return
-            kind, reason = _outcome(_decided(info), sample, compiled, close)
-            yield Outcome(f"{info.name}.{info.variant_test_name}".rstrip("."), dtype, n, kind, reason)
+            if wanted(n):
+                kind, reason = _outcome(_decided(info), sample, compiled, close)
+                yield Outcome(f"{info.name}.{info.variant_test_name}".rstrip("."), dtype, n, kind, reason)
 
 
 def _decided(info: Any) -> Callable[..., Any]:
@@ -138,17 +186,39 @@ def main() -> int:
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--compiled", action="store_true")
     options = parser.parse_args()
-    total: Counter[str] = Counter()
+    totals: dict[torch.dtype, Counter[str]] = {dtype: Counter() for dtype in DTYPES}
+    needed: set[Miss] = set()
+    failed = False
     for info in infos(options.patterns, options.all):
         for dtype in DTYPES:
             found = list(outcomes(info, dtype, compiled=options.compiled))
-            total.update(o.kind for o in found)
-            for kind in ("refused", "wrong"):
-                reasons = Counter(o.reason.splitlines()[0] for o in found if o.kind == kind and o.reason)
-                for reason, times in reasons.items():
-                    print(f"{kind:8} {info.name} {str(dtype)[6:]} {times} times: {reason[:200]}", flush=True)
-    print(", ".join(f"{count} {kind}" for kind, count in total.items()))
-    return 1 if total["wrong"] else 0
+            totals[dtype].update(o.kind for o in found)
+            missed = [(o, reason_of(o)) for o in found if o.kind in ("refused", "wrong")]
+            needed |= {miss for _, miss in missed if miss is not None}
+            failed |= any(miss is None for _, miss in missed)
+            for text, times in Counter(_told(o, miss) for o, miss in missed).items():
+                print(f"{text}, {times} times", flush=True)
+    for dtype, total in totals.items():
+        print(_total(dtype, total))
+    stale = [] if options.patterns or options.all else [m for m in misses() if m not in needed]
+    for miss in stale:
+        print(f"nothing needs the entry {miss.operator} of opinfo.toml: {miss.reason}")
+    return 1 if failed or stale else 0
+
+
+def _told(outcome: Outcome, miss: Miss | None) -> str:
+    """A line about a sample that does not agree; those that are new begin with "new"."""
+    first = (outcome.reason.splitlines() or [""])[0][:200]
+    state = "new: " if miss is None else ""
+    return f"{state}{outcome.kind} {outcome.name} {str(outcome.dtype)[6:]}: {first}"
+
+
+def _total(dtype: torch.dtype, total: Counter[str]) -> str:
+    """One line for a dtype. Samples that PyTorch itself does not run or trace do not count."""
+    count = total["agrees"] + total["refused"] + total["wrong"]
+    part = 100 * total["agrees"] / max(count, 1)
+    rest = ", ".join(f"{total[kind]} {told}" for kind, told in _REST.items())
+    return f"{str(dtype)[6:]}: {part:.1f} % of {count} agree, {rest}"
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ from legato.ir.module import Module
 
 __all__ = ["Argument", "Interface", "Result", "decomposed", "import_program"]
 
+_STATE = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
+
 
 @dataclass(frozen=True, slots=True)
 class Argument:
@@ -77,7 +79,7 @@ class _Import(GraphImport):
         self.frozen = frozen
         self.arguments: list[Argument] = []
         self.fixed: dict[int, Any] = {}
-        self._mutated = {s.target for s in program.graph_signature.output_specs if s.kind is OutputKind.BUFFER_MUTATION}
+        self._mutated = {s.target for s in program.graph_signature.output_specs if s.kind in _STATE}
         self._leaves = 0
 
     def run(self) -> tuple[Module, Interface]:
@@ -107,7 +109,7 @@ class _Import(GraphImport):
             return self._given(spec, node, self._leaves - 1)
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             tensor = self._weight(spec)
-            is_state = spec.kind is InputKind.BUFFER and target in self._mutated
+            is_state = target in self._mutated
             if is_state or (spec.kind is not InputKind.CONSTANT_TENSOR and not self.frozen):
                 return self._argument(Argument(name, "state", target), tensor)
             return self.constant(tensor, target or name)
@@ -144,7 +146,7 @@ class _Import(GraphImport):
 
     def _result(self, spec: OutputSpec, value: Any) -> tuple[Result, Expr | None]:
         name, target = spec.arg.name, spec.target or ""
-        if spec.kind is OutputKind.BUFFER_MUTATION:
+        if spec.kind in _STATE:
             return Result(self._name_of(target), "state", target), value
         if spec.kind is OutputKind.USER_INPUT_MUTATION:
             return Result(target, "input", target), value
@@ -157,16 +159,16 @@ class _Import(GraphImport):
         return Result(name, "constant", value=value), None
 
     def _name_of(self, target: str) -> str:
-        """The parameter that holds a buffer: what it becomes has the same name, and may lie in its memory."""
+        """The parameter that holds a buffer or a weight: what it becomes has its name, and may lie in its memory."""
         found = next((a.name for a in self.arguments if a.target == target), None)
         if found is None:
-            raise ImportModelError(f"the buffer {target} is changed, and is no input")
+            raise ImportModelError(f"the tensor {target} of the module is changed, and is no input")
         return found
 
 
 def import_program(
     program: torch.export.ExportedProgram, *, custom: Mapping[str, Converter] | None = None, frozen: bool = True
 ) -> tuple[Module, Interface]:
-    """The module of a program, and how to call it. `frozen`: weights are constants, else parameters of @main (buffers
-    that the program changes always are)."""
+    """The module of a program, and how to call it. `frozen`: weights are constants, else parameters of @main (what
+    the program changes of the module always is)."""
     return _Import(decomposed(program, custom), custom, frozen).run()
