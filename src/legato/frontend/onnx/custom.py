@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from legato.arith.expr import Const
@@ -55,6 +54,8 @@ def _operator_key(name: str) -> tuple[str, str]:
 
 
 def _similar(name: str, known: Collection[tuple[str, str]]) -> str | None:
+    from difflib import get_close_matches  # only for mistakes
+
     names = {f"{domain}::{operator}" if domain else operator: operator for domain, operator in sorted(known)}
     last = name.replace("::", ".").rpartition(".")[2]
     close = get_close_matches(name, names, 1) or [full for full, own in names.items() if own == last]

@@ -30,7 +30,6 @@ from legato.ir.let import Binding
 from legato.ir.op import Op
 from legato.ir.tensor_to_shape import TENSOR_TO_SHAPE
 from legato.ir.types import Dim, ShapeType, TensorType, Type, TypeData
-from legato.ops._te_calls import te_call
 from legato.prelude import library
 
 __all__ = ["Emitter"]
@@ -69,6 +68,8 @@ class Emitter(Common):
 
     def call_te(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Expr:
         """What `function` computes, in tensor expressions (`legato.te`), of tensors in the place of expressions."""
+        from legato.ops._te_calls import te_call  # with a parser of programs, which few models need
+
         return te_call(self, function, args, keywords)
 
     def constant(self, value: Any, dtype: DType | str | None = None) -> Constant:
