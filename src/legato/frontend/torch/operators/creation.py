@@ -36,7 +36,7 @@ def full(b: Emitter, size: tuple[Size, ...], fill_value: Number, *, dtype: DType
     return _filled(b, size, fill_value, _dtype(b, dtype, fill_value))
 
 
-@aten("zeros", "empty.memory_format")
+@aten("zeros", "empty.memory_format", "_efficientzerotensor")
 def zeros(b: Emitter, size: tuple[Size, ...], *, dtype: DType | None = None) -> Expr:
     """What PyTorch leaves undefined is zero."""
     return _filled(b, size, 0, _dtype(b, dtype))
