@@ -142,10 +142,11 @@ def _of_one_node(operator: Any, *args: Any) -> None:
     node = graph.call_function(operator, inputs)
     with torch.no_grad():
         node.meta["val"] = wanted = operator(*args)
-    graph.output(tuple(graph.call_function(getitem, (node, n)) for n in range(len(wanted))))
+    made = [n for n, w in enumerate(wanted) if w is not None]  # eager has no workspace where there is no backward
+    graph.output(tuple(graph.call_function(getitem, (node, n)) for n in made))
     module, _ = import_graph(torch.fx.GraphModule({}, graph))
     found = evaluate(module, [as_array(x, "an input") for x in leaves])
-    agree([as_tensor(a) for a in found], wanted, rtol=2e-5, atol=2e-5)
+    agree([as_tensor(a) for a in found], [wanted[n] for n in made], rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru", "rnn_tanh"])
