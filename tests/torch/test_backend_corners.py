@@ -179,3 +179,88 @@ def test_weights_frozen_in_parts_are_followed_too() -> None:
         assert [len(p.face.given) for p in graphs[0].programs] == [1, 1]
         net.last.weight.mul_(3)
         same(run(x), net(x))
+
+
+def _constants(x: Any) -> Any:
+    q, _ = torch.linalg.qr(x + torch.tensor([1.0, 2.0, 3.0]))
+    return q * torch.tensor([[1.0], [2.0], [3.0]]) + torch.arange(3)
+
+
+def _sizes(x: Any) -> Any:
+    n = x.shape[0] * 2 + 1
+    q, _ = torch.linalg.qr(x.new_ones(n, 3).tril() * x.sum())
+    return q.reshape(-1)[: n - 2] * n, n, x.shape[0] / n
+
+
+def _branches(x: Any) -> Any:
+    y = torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))
+    return torch.linalg.qr(y)[0].exp() + y
+
+
+def _written(x: Any) -> Any:
+    q, r = torch.linalg.qr(x * 2)
+    x.add_(1)
+    x[0] = r[0]
+    return q.t()[1:], x.mul_(3)
+
+
+@pytest.mark.parametrize("f", [_constants, _sizes, _branches, _written])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_parts_of_graphs_around_eager_operators(f: Callable[[Any], Any], dynamic: bool) -> None:
+    run, graphs = compiled(f, dynamic=dynamic)
+    for n in (3, 4) if dynamic and f is not _constants else (3,):
+        for x in (torch.randn(n, 3), -torch.ones(n, 3) + torch.eye(n, 3)):
+            own, peer = x.clone(), x.clone()
+            same(run(own), f(peer))
+            same(own, peer)
+    assert graphs[0].programs
+    assert not graphs[0].fallbacks.parts
+
+
+def test_gradients_through_eager_operators() -> None:
+    def f(x: Any, w: Any) -> Any:
+        y = (x @ w).relu() + 1
+        z = torch.linalg.solve(y @ y.t() + torch.eye(4) * 9, y)
+        return (z * 2).tanh()
+
+    run, graphs = compiled(f)
+    x, w = torch.randn(4, 3, requires_grad=True), torch.randn(3, 5, requires_grad=True)
+    found, wanted = run(x, w), f(x, w)
+    same(found, wanted)
+    same(*(torch.autograd.grad(y.square().sum(), (x, w), retain_graph=True) for y in (found, wanted)))
+    same(*(torch.autograd.grad(y.sum(), (x, w)) for y in (found, wanted)))
+    assert {g.kind for g in graphs} == {"forward", "backward"}
+    assert all(g.programs for g in graphs)
+
+
+def test_batches_of_any_size_are_trained_by_one_pair_of_programs() -> None:
+    net = nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 2))
+    run, graphs = compiled(net, dynamic=True)
+    for n in (7, 3, 5):
+        x = torch.randn(n, 2, 6, 6)
+        net.zero_grad()
+        statistics = {name: t.clone() for name, t in net.state_dict().items()}
+        run(x).square().sum().backward()
+        found = [p.grad for p in net.parameters()]
+        after = {name: t.clone() for name, t in net.named_buffers()}
+        net.load_state_dict(statistics)
+        net.zero_grad()
+        net(x).square().sum().backward()
+        same(found, [p.grad for p in net.parameters()])
+        same(after, dict(net.named_buffers()))
+    assert len(graphs) == 2
+
+
+def test_a_number_that_the_data_decides() -> None:
+    def f(x: Any) -> Any:
+        n = x.max().item()
+        return x * n, x[: int(n)].sum()
+
+    run, _ = compiled(f)
+    for x in (torch.tensor([3, 1, 2]), torch.tensor([1, -5, -7]), torch.tensor([-2, -1, -3])):
+        same(run(x), f(x))
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        torch._dynamo.reset()
+        run, _ = compiled(lambda x: x * x.max().item() + 1)
+        for x in (torch.tensor([3, 1, 2]), torch.tensor([-2, -1, -3]), torch.tensor([0, -1])):
+            same(run(x), x * x.max() + 1)

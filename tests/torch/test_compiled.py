@@ -130,3 +130,19 @@ def test_an_input_that_the_module_changes() -> None:
     own = x.clone()
     torch.testing.assert_close(run(own, y), (x + y) * 2)
     torch.testing.assert_close(own, x + y)
+
+
+def test_tensors_by_name_in_any_order() -> None:
+    class Named(nn.Module):
+        def forward(self, x: Any, *, y: Any, z: Any) -> Any:
+            return {"sum": x + y, "difference": [y - z]}
+
+    x, y, z = torch.randn(3), torch.randn(3), torch.randn(3)
+    run = compiled(Named(), x, kwargs={"y": y, "z": z})
+    for found in (run(x, y=y, z=z), run(x, z=z, y=y)):
+        torch.testing.assert_close(found, {"sum": x + y, "difference": [y - z]})
+    for bad in ({"y": y}, {"y": y, "z": z, "w": x}, {"y": y, "w": z}, {"y": y, "z": [z]}, {"y": y, "z": 1.0}):
+        with pytest.raises(RunError):
+            run(x, **bad)
+    with pytest.raises(RunError):
+        run(x, y, z=z)
