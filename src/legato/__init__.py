@@ -131,8 +131,8 @@ def compile(  # the name that users look for
 ) -> Any:
     """The executable of `model`.
 
-    model:   a path to a .onnx, .relay or .json file, an onnx.ModelProto, or a Module; or a torch.nn.Module or
-             ExportedProgram, of which comes a `legato.torch.CompiledModule` (docs/pytorch.md).
+    model:   a path to a .onnx, .pt2, .pt, .relay or .json file, an onnx.ModelProto, or a Module; or a torch.nn.Module
+             or ExportedProgram, of which comes a `legato.torch.CompiledModule` (docs/pytorch.md).
     target:  "host", or a level of x86-64 ("x86-64-v2", "x86-64-v3", "x86-64-v4").
     shapes:  shapes of inputs by name, replacing the model's; strings name symbolic dims. By the name of a dim: the
              sizes to compile for, as in {"n": [1, 8, "1..512"]}. There is a body for each, the first that takes the

@@ -79,6 +79,7 @@ Progress = Callable[[str], None]
 TEXTS: Final = (".relay", ".rly", ".txt")  # what programs in Relay are called
 SCRIPTS: Final = (".relax",)  # what scripts are called that are only read
 PROGRAMS: Final = (*TEXTS, *SCRIPTS, ".json")
+TORCH: Final = (".pt2", ".pt", ".pth")  # what PyTorch's files are called
 _TEXT: Final = re.compile(r"\n|#\[version|\bdef\s+@|\bfn\s*\(")  # what programs in Relay have, and hardly a path
 
 
@@ -125,9 +126,9 @@ def load_model(
     custom: Mapping[str, Callable[..., Any]] | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> Module:
-    """`model` as a module: a Module itself, what holds one as `module` (a relay.IRModule), the path of a .onnx, .relay,
-    .relax or .json file, or an onnx.ModelProto. `shapes` are those of inputs, by name, and sizes of dims; `constants`
-    the values of inputs that are none in the module."""
+    """`model` as a module: a Module itself, what holds one as `module` (a relay.IRModule), the path of a .onnx, .pt2,
+    .pt, .relay, .relax or .json file, or an onnx.ModelProto. `shapes` are those of inputs, by name, and sizes of dims;
+    `constants` the values of inputs that are none in the module."""
     shapes, sizes = split_shapes(model, shapes)
     if sizes:
         only, *others = combinations(sizes)
@@ -162,6 +163,10 @@ def load_model(
         from legato.ir.files import load_json_file
 
         return infer(load_json_file(Path(str(model)), ops=operators(ops)))
+    if suffix in TORCH:
+        from legato.frontend.torch.files import load_file
+
+        return infer(load_file(Path(str(model)), shapes=shapes, custom=custom, ops=operators(ops)))
     if isinstance(model, str | Path | bytes) or type(model).__name__ == "ModelProto":
         from legato.frontend.onnx import from_onnx
 
@@ -176,6 +181,8 @@ def split_shapes(model: object, shapes: Mapping[str, Any] | None) -> tuple[dict[
     """Of `shapes`: those of inputs of `model`, and sizes of dims. Programs in Relay have shapes of their own."""
     require_path(model)
     given = dict(shapes or {})
+    if _is_script(model):
+        return given, {}
     choices = {name for name, value in given.items() if is_choice(value)}
     if is_onnx(model) and choices:
         from legato.frontend.onnx.reader import read
@@ -195,8 +202,13 @@ def split_shapes(model: object, shapes: Mapping[str, Any] | None) -> tuple[dict[
 def is_onnx(model: object) -> bool:
     """Whether `model` is one of ONNX: a message, a file's content, or a path that is not named as programs are."""
     if isinstance(model, str | Path):
-        return Path(model).suffix not in PROGRAMS
+        return Path(model).suffix not in (*PROGRAMS, *TORCH)
     return isinstance(model, bytes) or type(model).__name__ == "ModelProto"
+
+
+def _is_script(model: object) -> bool:
+    """Whether `model` is the path of a module of TorchScript, which does not have its shapes."""
+    return isinstance(model, str | Path) and Path(model).suffix in TORCH[1:]
 
 
 def is_torch(model: object) -> bool:

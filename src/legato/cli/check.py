@@ -26,7 +26,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL and how it would be compiled."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .relay or .relax file")
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .pt2, .pt, .relay or .relax file")
     _arguments.add_compile(parser, threads=False)
 
 

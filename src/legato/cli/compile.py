@@ -25,7 +25,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL, -o and how to compile."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .relay or .relax file")
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .pt2, .pt, .relay or .relax file")
     parser.add_argument("-o", "--output", type=Path, help="the file to write; with --emit, else standard output")
     _arguments.add_compile(parser)
     add_generators(parser)

@@ -33,7 +33,9 @@ _OF_RUNS: Final = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL, the passes, what to tell of them, and where the program goes."""
-    parser.add_argument("model", nargs="?", type=Path, metavar="MODEL", help="an .onnx, .relay or .relax file")
+    parser.add_argument(
+        "model", nargs="?", type=Path, metavar="MODEL", help="an .onnx, .pt2, .pt, .relay or .relax file"
+    )
     parser.add_argument(
         "-p", "--passes", action="append", default=[], metavar="PASSES", help="what to run; may be given several times"
     )

@@ -20,7 +20,7 @@ BELOW = ("lower", "tir")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL, the stage, and what to show of it."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .relay, .relax or .legato file")
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .pt2, .pt, .relay, .relax or .legato file")
     parser.add_argument("--after", metavar="STAGE", help="the name of a pass, lower or tir; a wrong one lists them")
     add_forms(parser)
     _arguments.add_compile(parser, threads=False)

@@ -25,7 +25,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL, inputs, the peer, and what to do where an output does not hold."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .relay, .relax or .legato file")
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .pt2, .pt, .relay, .relax or .legato file")
     _arguments.add_inputs(parser, fill="random")
     _arguments.add_compile(parser)
     add_generators(parser)

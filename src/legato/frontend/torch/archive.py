@@ -13,6 +13,7 @@ import io
 import json
 import os
 import re
+import warnings
 import zipfile
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -21,11 +22,10 @@ from typing import Any, Final
 import torch
 
 from legato.base.errors import ImportModelError, UnsupportedError
+from legato.frontend.torch.limits import MAX_ENTRIES, MAX_JSON
 
 __all__ = ["load_program"]
 
-MAX_ENTRIES: Final = 100_000  # of an archive
-MAX_JSON: Final = 256 << 20  # bytes of the description of a graph
 _OWN: Final = re.compile(
     r"archive_format|archive_version|byteorder|\.data/\w+|models/\w+\.json|data/sample_inputs/\w+\.pt"
     r"|data/(weights/weight|constants/tensor)_\d+|data/(weights|constants)/\w+_config\.json|extra/[\w./-]+"
@@ -60,7 +60,9 @@ def load_program(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
     except zipfile.BadZipFile as error:
         raise ImportModelError(f"{name} is no archive of torch.export: {error}") from None
     try:
-        return torch.export.load(io.BytesIO(data))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of PyTorch's own code, to itself
+            return torch.export.load(io.BytesIO(data))
     except Exception as error:
         raise ImportModelError(f"{name}: PyTorch does not read it: {error}") from error
 

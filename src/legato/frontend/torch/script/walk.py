@@ -19,6 +19,7 @@ from legato.base.errors import ImportModelError, UnsupportedError
 from legato.base.span import Span
 from legato.frontend.torch.dtypes import to_torch
 from legato.frontend.torch.emitter import Emitter, Float
+from legato.frontend.torch.limits import MAX_NODES
 from legato.frontend.torch.script.boxes import Box, Entangled, Scope, View, boxes_of
 from legato.frontend.torch.script.composites import expanded
 from legato.frontend.torch.script.known import SPECIAL, made_of_numbers
@@ -29,7 +30,6 @@ from legato.ir.expr import Expr
 
 __all__ = ["Items", "ScriptWalk", "Table", "frozen", "span_of"]
 
-MAX_NODES: Final = 100_000  # after loops are unrolled
 _PLACE: Final = re.compile(r"# (.+):(\d+):(\d+)")
 _OF_LISTS: Final = frozenset({"any", "all", "sum", "min", "max"})  # of tensors in lists they are other operators
 _OF_SIZES: Final = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "floor_divide": operator.floordiv,
