@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test heavy quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-torch fuzz-records torch-opinfo onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-torch bench-training bench-pipelines bench-zoo ablation models clean
+.PHONY: help venv demo test heavy quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-torch fuzz-records torch-opinfo onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-torch bench-training bench-pipelines bench-zoo torch-zoo ablation models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -119,6 +119,9 @@ bench: $(VENV)/.dev models ## every model against ONNX Runtime, OpenVINO and PyT
 
 bench-zoo: $(VENV)/.dev .zoo/.made ## 148 architectures, exported, compiled, compared and timed beside ONNX Runtime and OpenVINO; writes docs/zoo.md (BENCH="--only timm.mixers" for some, "--rounds 0": no times)
 	$(BIN)/python -m tools.zoo --json docs/zoo.json --markdown docs/zoo.md $(BENCH)
+
+torch-zoo: $(VENV)/.dev .zoo/.made ## 70 of them from PyTorch's modules, compared with eager, 29 at several sizes (ten minutes; ZOO="--only timm.mixers" for some)
+	$(BIN)/python -m tools.zoo.torch --json docs/zoo_torch.json $(ZOO)
 
 ablation: $(VENV)/.dev models ## what each pass, and the assignment of buffer layouts, is worth; writes docs/passes_ablation.md (half an hour; ABLATION="--only dqn,lstm" for some)
 	$(BIN)/python -m tools.bench.ablation --json docs/passes_ablation.json --markdown docs/passes_ablation.md \

@@ -13,7 +13,7 @@ from torch import nn
 from tools.zoo.packages import ready
 from tools.zoo.table import SEED, Architecture, feeds
 
-__all__ = ["Flat", "built", "made", "tensors"]
+__all__ = ["Flat", "built", "made", "plain", "tensors"]
 
 SMALL: Final = 1e-3  # scales that start below are set to numbers about 1
 
@@ -36,10 +36,26 @@ def built(row: Architecture) -> tuple[nn.Module, dict[str, torch.Tensor]]:
     return flat, inputs
 
 
-def made(package: str, make: str, args: Mapping[str, Any], *, bare: bool = False) -> nn.Module:
-    """A module as its package defines it; bare: torchvision is to make no trained backbone."""
+def plain(row: Architecture) -> nn.Module:
+    """The module of a row as its package has it, with such weights: transformers' with its choice of kernels, which
+    takes the inputs by name and gives the package's own results."""
+    torch.manual_seed(SEED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = made(row.package, row.make, row.args, bare=row.family in ("segmentation", "detection"), eager=False)
+    module = _chain(whole.eval(), row.parts).eval()
+    inputs = {name: torch.from_numpy(array) for name, array in feeds(row.inputs).items()}
+    _shake(module)
+    by_name = row.package == "transformers"
+    _calibrate(module, () if by_name else tuple(inputs.values()), inputs if by_name else {})
+    return module
+
+
+def made(package: str, make: str, args: Mapping[str, Any], *, bare: bool = False, eager: bool = True) -> nn.Module:
+    """A module as its package defines it; bare: torchvision is to make no trained backbone; eager: transformers is to
+    write attention as matrix products, not as one operator."""
     if package == "transformers":
-        return _of_transformers(make, args)
+        return _of_transformers(make, args, eager)
     ready()
     import timm  # type: ignore[import-not-found]
     import torchvision  # type: ignore[import-not-found]
@@ -53,14 +69,15 @@ def made(package: str, make: str, args: Mapping[str, Any], *, bare: bool = False
     return found
 
 
-def _of_transformers(name: str, args: Mapping[str, Any]) -> nn.Module:
-    """A model of this class, configured by `args`; caches and choices of kernels are left out."""
+def _of_transformers(name: str, args: Mapping[str, Any], eager: bool) -> nn.Module:
+    """A model of this class, configured by `args`, without caches; eager: and without choices of kernels."""
     import transformers
 
     kind: Any = getattr(transformers, name)
     config = kind.config_class(**args)
     config.use_cache = False
-    config._attn_implementation = "eager"
+    if eager:
+        config._attn_implementation = "eager"
     found: nn.Module = kind(config)
     return found
 
@@ -123,12 +140,14 @@ def _shake(module: nn.Module) -> None:
 
 
 @torch.no_grad()
-def _calibrate(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+def _calibrate(
+    module: nn.Module, inputs: tuple[torch.Tensor, ...], named: Mapping[str, torch.Tensor] | None = None
+) -> None:
     """Gives batch norms about the means and variances of what they see when the module runs on `inputs`."""
     norms = [part for part in module.modules() if isinstance(getattr(part, "running_var", None), torch.Tensor)]
     hooks = [norm.register_forward_pre_hook(_observed) for norm in norms]
     if norms:
-        module(*inputs)
+        module(*inputs, **(named or {}))
     for hook in hooks:
         hook.remove()
 
