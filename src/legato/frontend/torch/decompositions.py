@@ -15,4 +15,11 @@ __all__ = ["decompositions"]
 def decompositions(custom: Mapping[str, Converter] | None = None) -> dict[Any, Callable[..., Any]]:
     """PyTorch's decompositions of operators into its core set, without those that have a converter."""
     table = torch.export.default_decompositions().materialize()
-    return {op: function for op, function in table.items() if find(op, custom) is None}
+    found = {op: function for op, function in table.items() if find(op, custom) is None}
+    return {**found, torch.ops.aten.copy.default: _copied}
+
+
+def _copied(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    """A tensor's new value. Of `copy` itself, torch.export passes on `src` where a module's tensor is changed, even if
+    that has another shape or dtype."""
+    return src.to(self.dtype).expand(self.shape).clone(memory_format=torch.contiguous_format)
