@@ -301,3 +301,30 @@ def test_eager_operators_keep_their_order_and_hardly_cut_the_graph() -> None:
     same(found, f(x))
     assert len(graphs[0].programs) == 2
     assert len(graphs[0].fallbacks.faults) == 3
+
+
+def test_a_weight_that_changes_often_leaves_the_others_constants() -> None:
+    class Cached(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+            self.register_buffer("seen", torch.zeros(3))
+            self.register_buffer("shift", torch.zeros(3))
+
+        def forward(self, x: Any) -> Any:
+            self.seen.add_(x.sum(0))
+            return self.layer(x) + self.seen + self.shift
+
+    net, x = Cached(), torch.randn(2, 3)
+    run, graphs = compiled(net)
+    total = torch.zeros(3)
+    made = []
+    for n in range(4):
+        with torch.no_grad():
+            total += x.sum(0)
+            same(run(x), net.layer(x) + total + n)
+            net.shift.add_(1)
+        made.append(graphs[0].programs[0])
+        assert len(graphs[0].programs[0].face.given) == (2 if n == 0 else 3)
+    assert made[0] is not made[1]
+    assert made[1] is made[2] is made[3]

@@ -75,7 +75,10 @@ def _compiled(options: Options, made: Made | None, graph_module: fx.GraphModule,
 
 
 def _static_inputs() -> tuple[int, ...]:
-    """Which inputs of the graph that is being traced are parameters and buffers."""
+    """Which inputs of the graph that is being traced are parameters, and buffers that the graph does not change."""
     context = torch._guards.TracingContext.try_get()
     facts = None if context is None else context.fw_metadata
-    return () if facts is None else tuple(facts.static_input_indices)
+    if facts is None:
+        return ()
+    known = facts.input_info
+    return tuple(n for n in facts.static_input_indices if n < len(known) and not known[n].mutates_data)

@@ -23,12 +23,15 @@ from legato.torch.weights import FrozenWeight, can_freeze, is_stale
 
 __all__ = ["CompiledGraph", "Options"]
 
+_REBUILDS = 3  # how often a graph is compiled again because weights have changed
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """What `torch.compile(…, options=…)` takes: `target`, `threads`, `precision`, `memory_limit` as `legato.compile`
     has them; `freeze`: in inference, weights become constants of the program, which is compiled again where they have
-    changed; `fallback`: what Legato cannot compile runs in eager, else it is an error."""
+    changed (writes through `.data` and NumPy, which PyTorch does not count, need freeze=False); `fallback`: what Legato
+    cannot compile runs in eager, else it is an error."""
 
     target: str = "host"
     threads: int | None = None
@@ -65,8 +68,9 @@ class _State:
 class CompiledGraph:
     """A functional graph as a function of its inputs; thread-safe. It is compiled at its first call.
 
-    static: inputs that are the same tensors in every call (weights). They become constants; once one has changed, all
-    are inputs. `kind`: "inference", "forward" or "backward"; `programs`: what runs in it; `fallbacks`: what does not.
+    static: inputs that are the same tensors in every call (weights). They become constants; those that have changed
+    are inputs from then on. `kind`: "inference", "forward" or "backward"; `programs`: what runs in it; `fallbacks`:
+    what does not.
     """
 
     def __init__(
@@ -78,6 +82,7 @@ class CompiledGraph:
         self.fallbacks = Fallbacks()
         self.programs: list[GraphProgram] = []
         self._static = tuple(static)
+        self._rebuilt = 0
         self._state: _State | None = None
         self._lock = Lock()
 
@@ -101,7 +106,9 @@ class CompiledGraph:
             if state is not None:
                 if not is_stale(state.frozen, inputs):
                     return state
-                self._static = ()  # weights that change are inputs from now on
+                changed = {weight.position for weight in state.frozen if not weight.is_same(inputs[weight.position])}
+                self._rebuilt += 1  # weights that change are inputs from now on, in the end all
+                self._static = tuple(n for n in self._static if n not in changed) if self._rebuilt < _REBUILDS else ()
             constants = {n: inputs[n] for n in self._static if can_freeze(inputs[n])}
             frozen = tuple(FrozenWeight(n, tensor) for n, tensor in constants.items())
             self._state = state = _State(self._compiled(constants), frozen)
