@@ -181,6 +181,8 @@ def split_written(x: Tensor) -> tuple[Tensor, Tensor]:
     b.add_(1)
     a[0] = 2
     y.split([1, 2], 0)[1].mul_(3)
+    for column in y.unbind(1):
+        column.sub_(column[0].item())
     return y, a + b
 
 
