@@ -181,6 +181,8 @@ def split_written(x: Tensor) -> tuple[Tensor, Tensor]:
     b.add_(1)
     a[0] = 2
     y.split([1, 2], 0)[1].mul_(3)
+    for column in y.unbind(1):
+        column.sub_(column[0].item())
     return y, a + b
 
 
@@ -210,6 +212,78 @@ def swapped(x: Tensor, n: int) -> tuple[Tensor, Tensor]:
     return a, b
 
 
+def branch_in_a_loop(x: Tensor, n: int) -> Tensor:
+    y = x.clone()
+    for i in range(n):
+        z = y[i]
+        if bool(z.sum() > 0):
+            z.mul_(2)
+        else:
+            y[:, i] = 1.0
+    return y
+
+
+def two_views(x: Tensor, n: int) -> Tensor:
+    y = x.clone()
+    a = y[0]
+    b = y.view(-1)[0:4]
+    for _i in range(n):
+        a.mul_(2)
+        b.add_(1)
+    return y * b
+
+
+def carried_twice(x: Tensor, n: int) -> Tensor:
+    y = x.clone()
+    z = y
+    for _i in range(n):
+        y, z = z, y
+        y = y + z
+    return (y + 1) * z
+
+
+def fresh_in_each_round(x: Tensor, n: int) -> Tensor:
+    y = x.clone()
+    for _i in range(n):
+        q = y.clone()
+        if bool(q[0, 0] > 2):
+            q.zero_()
+        y = q + 1
+    return y
+
+
+def loops_in_each_other(x: Tensor, n: int) -> Tensor:
+    y = x.clone()
+    v = y[1:]
+    w = v.t()[0]
+    for _i in range(n):
+        w += 1
+        for _j in range(n):
+            v[0] += y[0]
+    return y * 1
+
+
+def left_by_break(x: Tensor, n: int) -> Tensor:
+    i = 0
+    t = x
+    while i < n:
+        if i == 2:
+            break
+        t = t + 1
+        i += 1
+    return t
+
+
+def indexed(x: Tensor, n: int) -> Tensor:
+    y = x.clone()
+    rows = torch.tensor([0, 2])
+    y[rows] = 5.0
+    y[:, rows] += 1
+    y.index_add_(0, rows, x[:2])
+    y.scatter_(1, torch.tensor([[1], [0], [2]]), 7.0)
+    return y.copy_(y + n)
+
+
 def boolean(x: Tensor) -> Tensor:
     y = x.clone()
     y[y > 0] = -1.0
@@ -219,7 +293,8 @@ def boolean(x: Tensor) -> Tensor:
 ONE = [select_in_a_loop, chain_of_views, older_view, permuted, write_in_branch, fresh_from_branch, known_branch,
        data_rounds, ended_early, lists, tables, tensor_in_a_list, split_read, split_written, copies, composites,
        boolean]  # fmt: skip
-WITH_NUMBER = [run_time_rounds, nested, integers, swapped]
+WITH_NUMBER = [run_time_rounds, nested, integers, swapped, branch_in_a_loop, two_views, carried_twice,
+               fresh_in_each_round, loops_in_each_other, left_by_break, indexed]  # fmt: skip
 
 
 @pytest.mark.parametrize("function", ONE, ids=lambda f: f.__name__)

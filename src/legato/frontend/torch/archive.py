@@ -13,7 +13,6 @@ import io
 import json
 import os
 import re
-import warnings
 import zipfile
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -60,9 +59,7 @@ def load_program(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
     except zipfile.BadZipFile as error:
         raise ImportModelError(f"{name} is no archive of torch.export: {error}") from None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of PyTorch's own code, to itself
-            return torch.export.load(io.BytesIO(data))
+        return torch.export.load(io.BytesIO(data))
     except Exception as error:
         raise ImportModelError(f"{name}: PyTorch does not read it: {error}") from error
 

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,7 +53,9 @@ def load_file(
         from legato.frontend.torch.archive import load_program
         from legato.frontend.torch.exported import import_program
 
-        return import_program(load_program(path), custom=custom, frozen=True)[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of PyTorch's code, to itself
+            return import_program(load_program(path), custom=custom, frozen=True)[0]
     if custom:
         raise CompileError("converters of your own are for exported programs", hint="export the module to a .pt2 file")
     with tempfile.TemporaryDirectory(prefix="legato-") as folder:

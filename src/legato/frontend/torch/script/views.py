@@ -89,6 +89,8 @@ def _converted(b: Emitter, operator: Any, args: tuple[Any, ...]) -> Expr:
 
 def part_writer(b: Emitter, name: str, dim: Any, parts: Sequence[Expr], n: int) -> Written | None:
     """The same for the part of a tensor with a number that `split` and its kin give, beside others along an axis."""
+    if name == "unbind":
+        return lambda base, view: _converted(b, _SCATTER["select"], (base, view, dim, n))
     if name not in PARTS or not isinstance(dim, int):
         return None
     axis = b.axis_of(dim, b.rank(parts[n]))
