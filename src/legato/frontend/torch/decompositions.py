@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -14,8 +15,15 @@ __all__ = ["decompositions"]
 
 def decompositions(custom: Mapping[str, Converter] | None = None) -> dict[Any, Callable[..., Any]]:
     """PyTorch's decompositions of operators into its core set, without those that have a converter."""
+    own = _own(len(torch._C._dispatch_get_all_op_names()))
+    return {op: function for op, function in own.items() if not custom or find(op, custom) is None}
+
+
+@lru_cache(maxsize=1)
+def _own(operators: int) -> Mapping[Any, Callable[..., Any]]:
+    """The decompositions of all operators that are registered, of which there are so many."""
     table = torch.export.default_decompositions().materialize()
-    found = {op: function for op, function in table.items() if find(op, custom) is None}
+    found = {op: function for op, function in table.items() if find(op) is None}
     return {**found, torch.ops.aten.copy.default: _copied}
 
 
