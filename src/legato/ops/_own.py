@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from legato.base.errors import CompileError
+from legato.ir._own_ops import op_table
 from legato.ir.contents import body_nodes
 from legato.ir.expr import Call
 from legato.ir.module import Module
@@ -33,7 +34,8 @@ def own_operators(extra: Iterable[Op]) -> dict[str, Op]:
 
 
 def called(mod: Module, names: Collection[str]) -> tuple[Op, ...]:
-    """The operators that `mod` calls by one of `names` and that are not the package's."""
+    """The operators that `mod` calls by one of `names` and that are neither the package's nor the compiler's."""
+    known = {**op_table({}), **table()}
     nodes = (node for _, func in mod.graph_functions() for node in body_nodes(func))
     found = (node.op for node in nodes if isinstance(node, Call) and isinstance(node.op, Op))
-    return tuple(dict.fromkeys(op for op in found if op.name in names and table().get(op.name) is not op))
+    return tuple(dict.fromkeys(op for op in found if op.name in names and known.get(op.name) is not op))
