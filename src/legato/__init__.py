@@ -253,9 +253,9 @@ def _compiled_again(ops: tuple[Op, ...], generator: Any, symbol: str, data: byte
 
 
 def _by_reference(ops: tuple[Op, ...], info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-    from legato.driver import host_runner
+    from legato.ops._by_reference import ByReference
 
-    return host_runner(ops)(info, inputs)
+    return ByReference(ops)(info, inputs)
 
 
 def verify(model: object, inputs: Mapping[str, Any] | Sequence[Any] | None = None, **options: Any) -> Report:

@@ -29,7 +29,7 @@ from legato.codegen.link import Image, link
 from legato.generators.external import taken_out
 from legato.infer.infer import infer, infer_text
 from legato.ir import expr as ir
-from legato.ir.attrs_json import attrs_from_json, attrs_to_json
+from legato.ir.attrs_json import attrs_to_json
 from legato.ir.contents import body_nodes
 from legato.ir.module import Module
 from legato.ir.op import Op
@@ -45,13 +45,14 @@ from legato.lower.signature import host_op_info, input_types
 from legato.lower.strings import numbered
 from legato.lower.supported import reachable, require_shallow, require_supported
 from legato.ops import table
+from legato.ops._by_reference import ByReference
 from legato.ops._own import called, operators, own_operators
 from legato.pipelines import DEFAULT, completed, for_bodies, for_precision
 from legato.runtime.executable import Executable
 from legato.runtime.floats import float_environment
 from legato.runtime.kernels import kernel_from_work, kernels_to_text
 from legato.runtime.parts import Segment
-from legato.runtime.program import FunctionInfo, HostOpInfo, Program
+from legato.runtime.program import FunctionInfo, Program
 from legato.tir.stmt import Func
 from legato.transform._closures import Names
 from legato.transform._constants import with_constants
@@ -65,7 +66,6 @@ __all__ = [
     "CompileOptions",
     "Compiled",
     "compile_module",
-    "host_runner",
     "is_torch",
     "llvm_modules",
     "load_model",
@@ -488,31 +488,4 @@ def _kernels(program: HostProgram, exports: Mapping[str, int]) -> str:
 def _host_runner(mod: Module, options: CompileOptions, info: Program) -> ByReference | None:
     """What runs the operators of `mod` that have no native code."""
     own = own_operators((*options.ops, *called(mod, {record.op for record in info.host_ops})))
-    return host_runner(own.values()) if info.host_ops else None
-
-
-def host_runner(extra: Iterable[Op] = ()) -> ByReference:
-    """Runs operators by their references, for programs that have operators without a loop definition."""
-    return ByReference(tuple(extra))
-
-
-class ByReference:
-    """Runs operators by their references, `extra` being those that the package does not have."""
-
-    __slots__ = ("_extra", "_known")
-
-    def __init__(self, extra: tuple[Op, ...] = ()) -> None:
-        self._extra = extra
-        self._known = operators(extra)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return ByReference, (self._extra,)
-
-    def __call__(self, info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        op = self._known.get(info.op)
-        if op is None:
-            raise UnsupportedError(f"the program needs operator {info.op!r}", hint="load it in Python, with ops=[…]")
-        attrs = attrs_from_json(op, info.attrs)
-        with np.errstate(all="ignore"):
-            value = op.reference(*inputs, *op.tail(attrs))
-        return tuple(np.asarray(v) for v in value) if isinstance(value, tuple) else (np.asarray(value),)
+    return ByReference(tuple(own.values())) if info.host_ops else None

@@ -28,8 +28,9 @@ from legato.bench.startup import Startup, compile_twice, load_seconds
 from legato.bench.statistics import Ratio, Times, ratio, times, undecided
 from legato.compare.exact import in_order, interpret
 from legato.compare.report import nearness
-from legato.driver import CompileOptions, compile_module, host_runner, load_model
+from legato.driver import CompileOptions, compile_module, load_model
 from legato.ir.module import Module
+from legato.ops._by_reference import ByReference
 from legato.runtime.binding import cpu_count
 from legato.runtime.executable import Executable, load
 from legato.runtime.fill import Fill, feeds
@@ -314,7 +315,7 @@ def _ready(
         )
     tell("loading")
     startup = Startup(cold, cached, load_seconds(artifact))
-    return load(artifact, threads=threads, host_ops=host_runner()), startup
+    return load(artifact, threads=threads, host_ops=ByReference()), startup
 
 
 def _agreement(ours: Sequence[Array], theirs: Sequence[Array], near: float) -> Agreement:
