@@ -78,7 +78,7 @@ def from_pytorch(
     """
     import torch
 
-    from legato.frontend.torch.script import import_script
+    from legato.frontend.torch.script.importer import import_script
 
     if custom_convert_map:
         hint = 'legato.compile(module, args=…, custom={"namespace::operator": function})'

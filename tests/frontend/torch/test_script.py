@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from legato.base.errors import ImportModelError, UnsupportedError  # noqa: E402
-from legato.frontend.torch.script import import_script  # noqa: E402
+from legato.frontend.torch.script.importer import import_script  # noqa: E402
 from legato.interp import evaluate  # noqa: E402
 from legato.torch.tensors import as_array, as_tensor  # noqa: E402
 from tests.frontend.torch.agree import agree  # noqa: E402

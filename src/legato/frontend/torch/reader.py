@@ -48,7 +48,7 @@ def main(path: str, folder: str) -> None:
 def _module(path: str, shapes: Mapping[str, Sequence[Any]]) -> Any:
     import torch
 
-    from legato.frontend.torch.script import import_script
+    from legato.frontend.torch.script.importer import import_script
 
     if not _is_script(path):
         raise _refusal(path)
