@@ -127,7 +127,7 @@ def put(b: Draft) -> str | None:
         return None
     x = "self.total" if x.startswith("self.") else x
     y, n, axis = _source(b, x), f"{x}.shape[0]", b.axis(x)
-    mask = b.pick(lambda m: m.dtype is torch.bool)
+    mask = b.pick(lambda m: m.dtype is torch.bool and has_dims(m))
     ways = [
         f"{x}[torch.arange({n} // 2)] = {y}",
         f"{x}[torch.tensor([0, -1])] += 1",
