@@ -120,7 +120,7 @@ bench: $(VENV)/.dev models ## every model against ONNX Runtime, OpenVINO and PyT
 bench-zoo: $(VENV)/.dev .zoo/.made ## 148 architectures, exported, compiled, compared and timed beside ONNX Runtime and OpenVINO; writes docs/zoo.md (BENCH="--only timm.mixers" for some, "--rounds 0": no times)
 	$(BIN)/python -m tools.zoo --json docs/zoo.json --markdown docs/zoo.md $(BENCH)
 
-torch-zoo: $(VENV)/.dev .zoo/.made ## 70 of them from PyTorch's modules, compared with eager, 29 at several sizes (ten minutes; ZOO="--only timm.mixers" for some)
+torch-zoo: $(VENV)/.dev .zoo/.made ## 70 of them from PyTorch's modules, compared with eager, 29 at several sizes (ZOO="--only timm.mixers" for some)
 	$(BIN)/python -m tools.zoo.torch --json docs/zoo_torch.json $(ZOO)
 
 ablation: $(VENV)/.dev models ## what each pass, and the assignment of buffer layouts, is worth; writes docs/passes_ablation.md (half an hour; ABLATION="--only dqn,lstm" for some)
