@@ -11,33 +11,12 @@ torch = pytest.importorskip("torch")
 
 from legato.base.errors import ImportModelError, UnsupportedError  # noqa: E402
 from legato.frontend.torch.script.importer import import_script  # noqa: E402
-from legato.interp import evaluate  # noqa: E402
-from legato.torch.tensors import as_array, as_tensor  # noqa: E402
-from tests.frontend.torch.agree import agree  # noqa: E402
+from tests.frontend.torch.scripts import agrees, infos  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Tensor = torch.Tensor
 F = torch.nn.functional
 X = ((torch.arange(12) * 7 + 3) % 12 - 5).reshape(3, 4).float()
-
-
-def infos(args: tuple[Any, ...]) -> list[tuple[str, Any]]:
-    """Names, shapes and dtypes of arguments."""
-    tensors = [a if isinstance(a, torch.Tensor) else torch.tensor(a) for a in args]
-    return [(f"x{n}", (tuple(t.shape), str(t.dtype).removeprefix("torch."))) for n, t in enumerate(tensors)]
-
-
-def agrees(script: Any, *calls: tuple[Any, ...]) -> None:
-    """One module serves all the calls as eager does; arguments are copied, for programs change them."""
-    module = import_script(script, infos(calls[0]))
-    for args in calls:
-        arrays = [as_array(torch.as_tensor(a, dtype=torch.int64 if type(a) is int else None), "x") for a in args]
-        found = evaluate(module, arrays)
-        flat = found if isinstance(found, tuple) else (found,)
-        with torch.no_grad():
-            wanted = script(*(a.clone() if isinstance(a, torch.Tensor) else a for a in args))
-        own = [as_tensor(a) if hasattr(a, "dtype") else a for a in flat]
-        agree(own, torch.utils._pytree.tree_map(torch.as_tensor, wanted), rtol=1e-5, atol=1e-6)
 
 
 def select_in_a_loop(x: Tensor) -> Tensor:
@@ -483,45 +462,3 @@ def test_traces_keep_sizes_that_they_compute() -> None:
 
     agrees(torch.jit.trace(flat, (X,)), (X,), (-X,))
     agrees(torch.jit.script(flat), (X,), (-X,))
-
-
-class _Block(torch.nn.Module):  # type: ignore[misc, name-defined]
-    """A residual block: normalisations and rectifiers that work in place."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = torch.nn.Conv2d(3, 3, 3, padding=1, bias=False)
-        self.norm = torch.nn.BatchNorm2d(3)
-        self.relu = torch.nn.ReLU(inplace=True)
-        self.pool = torch.nn.AdaptiveAvgPool2d(1)
-        self.fc = torch.nn.Linear(3, 5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.relu(self.norm(self.conv(x)))
-        y += x
-        return self.fc(torch.flatten(self.pool(self.relu(y)), 1))
-
-
-class _Recurrent(torch.nn.Module):  # type: ignore[misc, name-defined]
-    def __init__(self) -> None:
-        super().__init__()
-        self.cell = torch.nn.LSTMCell(4, 3)
-        self.rnn = torch.nn.LSTM(3, 2, num_layers=2, batch_first=True, bidirectional=True)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        h = torch.zeros(3, 3)
-        c = torch.zeros(3, 3)
-        rows: list[Tensor] = []
-        for _i in range(3):
-            h, c = self.cell(x, (h, c))
-            rows.append(h)
-        out, (last, _) = self.rnn(torch.stack(rows, 1))
-        return out, last
-
-
-@pytest.mark.parametrize(("kind", "x"), [(_Block, torch.rand(2, 3, 4, 4) - 0.5), (_Recurrent, X)])
-def test_modules(kind: Any, x: Tensor) -> None:
-    torch.manual_seed(0)
-    module = kind().eval()
-    agrees(torch.jit.script(module), (x,), (-x,))
-    agrees(torch.jit.trace(module, (x.clone(),)), (x,), (-x,))
