@@ -290,6 +290,33 @@ def test_with_a_number(function: Callable[..., Any]) -> None:
     agrees(torch.jit.script(function), (X, 0), (X, 1), (X + 3, 3))
 
 
+def list_while_a_tensor_changes(x: Tensor) -> tuple[Tensor, list[Tensor]]:
+    rows: list[Tensor] = []
+    y = x + 1
+    i = 0
+    while i < 3:
+        y.add_(1)
+        rows.append(y.clone())
+        i += 1
+    return y, rows
+
+
+def test_a_body_that_is_tried_and_refused_leaves_nothing() -> None:
+    agrees(torch.jit.script(list_while_a_tensor_changes), (X,))
+
+
+def two_of_a_list(x: Tensor) -> Tensor:
+    a, b = torch.split(x, 1)
+    return a + b
+
+
+def test_a_list_is_unpacked_into_as_many() -> None:
+    script = torch.jit.script(two_of_a_list)
+    agrees(script, (X[:2],))
+    with pytest.raises(ImportModelError, match="a list of 3 is unpacked into 2"):
+        import_script(script, infos((X,)))
+
+
 def test_a_row_that_a_number_names() -> None:
     agrees(torch.jit.script(row_from_the_end), (X, 0), (X, 2), (X, -1), (X, -3))
 

@@ -8,6 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from legato.base.errors import ImportModelError  # noqa: E402
+from legato.frontend.torch.script.importer import import_script  # noqa: E402
 from tests.frontend.torch.scripts import agrees  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -55,3 +57,23 @@ def test_modules(kind: Any, x: Tensor) -> None:
     module = kind().eval()
     agrees(torch.jit.script(module), (x,), (-x,))
     agrees(torch.jit.trace(module, (x.clone(),)), (x,), (-x,))
+
+
+class _Named(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.code = torch.nn.Parameter(torch.arange(4.0))
+        self.graph = torch.nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.graph(x) + self.code
+
+
+def test_attributes_may_have_any_name() -> None:
+    agrees(torch.jit.script(_Named().eval()), (X,))
+
+
+@pytest.mark.parametrize("shape", [(-1, 4), (None, 4), 4, "n", (2.5, 4)])
+def test_shapes_are_numbers_and_names(shape: Any) -> None:
+    with pytest.raises(ImportModelError, match="the shape of an argument"):
+        import_script(torch.jit.script(_Named().eval()), [("x", shape)])

@@ -18,7 +18,7 @@ from legato.frontend.torch.control import fields, loop
 from legato.frontend.torch.emitter import Float
 from legato.frontend.torch.script.boxes import Box, Entangled, boxes_of
 from legato.frontend.torch.script.numbers import Scalar, is_plain, scalar_tensor
-from legato.frontend.torch.script.walk import ScriptWalk, frozen
+from legato.frontend.torch.script.walk import Log, ScriptWalk, frozen
 from legato.ir.expr import Expr
 
 __all__ = ["BODIES"]
@@ -156,10 +156,13 @@ def _stand_in(walk: ScriptWalk, plan: _Plan, value: Any) -> Any:
 def _tried(walk: ScriptWalk, block: Any, values: Sequence[Any], env: dict[str, Any]) -> tuple[list[Any], list[Box]]:
     """The results of a body that is then forgotten, and which tensors from outside it changes."""
     forget = walk.b.trial()
-    with walk.b.bindings():
-        results, log = _entered(walk, block, values, env)
-    forget()
-    _restore(log)
+    log: Log = {}
+    try:
+        with walk.b.bindings():
+            results = _entered(walk, block, values, env, log)
+    finally:  # also where the body is refused, and walked otherwise then
+        forget()
+        _restore(log)
     return results, [box for box, _ in log.values()]
 
 
@@ -168,7 +171,8 @@ def _body(
     boxes: Sequence[Box],
 ) -> list[Expr]:  # fmt: skip
     """The tensors of a body's results, and what it leaves in `boxes`, which are then as before."""
-    results, log = _entered(walk, block, values, env)
+    log: Log = {}
+    results = _entered(walk, block, values, env, log)
     if not {id(box) for box, _ in log.values()} <= {id(box) for box in boxes}:
         raise UnsupportedError("a body changes other tensors in one round than in another")
     found = [*_leaves(walk, results, plans), *(x.get() for x in boxes)]
@@ -176,7 +180,7 @@ def _body(
     return found
 
 
-def _restore(log: dict[int, tuple[Box, Expr]]) -> None:
+def _restore(log: Log) -> None:
     for box, value in log.values():
         box.set(value)
 
@@ -184,18 +188,16 @@ def _restore(log: dict[int, tuple[Box, Expr]]) -> None:
 _places = iter(range(1 << 62))
 
 
-def _entered(
-    walk: ScriptWalk, block: Any, values: Sequence[Any], env: dict[str, Any]
-) -> tuple[list[Any], dict[int, tuple[Box, Expr]]]:
+def _entered(walk: ScriptWalk, block: Any, values: Sequence[Any], env: dict[str, Any], log: Log) -> list[Any]:
+    """The results of a body; `log` gets the tensors from outside that it changes, with what they were before."""
     outer = walk.scope
     walk.scope = (*outer, next(_places))
-    walk.logs.append({})
+    walk.logs.append(log)
     try:
-        results = walk.block(block, values, env)
+        return walk.block(block, values, env)
     finally:
         walk.scope = outer
-        log = walk.logs.pop()
-    return results, log
+        walk.logs.pop()
 
 
 # ---------------------------------------------------------------------------------------------------- values

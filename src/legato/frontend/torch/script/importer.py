@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
 import torch
 
 from legato.arith.expr import Expr as DimExpr
@@ -28,7 +29,7 @@ Info = tuple[str, Any]  # the name and the shape of an argument, or the name and
 _NUMBERS: Final = {"IntType": int64, "FloatType": float64, "BoolType": bool_}
 
 
-def import_script(script: Any, inputs: Sequence[Info], default_dtype: str = "float32") -> Module:
+def import_script(script: Any, inputs: Sequence[Any], default_dtype: str = "float32") -> Module:
     """The module of a ScriptModule or a ScriptFunction. inputs: name and shape, or name and (shape, dtype), of each
     argument of `forward`; names in shapes are symbolic dims. Numbers among the arguments are tensors of rank 0: int64,
     float64 or bool.
@@ -49,6 +50,8 @@ def import_script(script: Any, inputs: Sequence[Info], default_dtype: str = "flo
     names = {_memory(t): name for m in owner for name, t in reversed(m.state_dict(keep_vars=True).items())}
     walk = ScriptWalk(work.b, lambda tensor, name: work.constant(tensor, names.get(_memory(tensor), name)), BODIES)
     places = list(graph.inputs())[len(owner) :]
+    if not all(isinstance(i, tuple | list) and len(i) == 2 and isinstance(i[0], str) for i in inputs):
+        raise ImportModelError(f"the arguments of forward: wanted pairs of a name and a shape, got {inputs!r}")
     if len(places) != len(inputs):
         raise ImportModelError(f"forward takes {len(places)} arguments, {len(inputs)} are given")
     params, values = _parameters(work.b, inputs, places, default_dtype)
@@ -64,7 +67,7 @@ def import_script(script: Any, inputs: Sequence[Info], default_dtype: str = "flo
 
 def _memory(tensor: torch.Tensor) -> Any:
     """Two tensors that are one."""
-    return (tensor.data_ptr() or id(tensor), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+    return (tensor.data_ptr() or id(tensor), tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.is_neg())
 
 
 def _parameters(b: Emitter, inputs: Sequence[Info], places: Sequence[Any], default: str) -> tuple[list[Var], list[Any]]:
@@ -89,7 +92,12 @@ def _parameters(b: Emitter, inputs: Sequence[Info], places: Sequence[Any], defau
 
 def _type(info: Any, default: str, dims: dict[str, DimVar]) -> TensorType:
     """The type that an entry of `inputs` says."""
+    if not isinstance(info, tuple | list):
+        raise ImportModelError(f"the shape of an argument: wanted a tuple of dims, got {info!r}")
     shape, dtype = info if len(info) == 2 and isinstance(info[0], tuple | list) else (info, default)
+    if not all(isinstance(d, str | DimExpr) or (isinstance(d, int | np.integer) and d >= 0) for d in shape):
+        raise ImportModelError(f"the shape of an argument: wanted numbers and names of dims, got {shape!r}",
+                               hint="a dim that may be any is a name: ('n', 3)")  # fmt: skip
     return tensor_type(
         [dims.setdefault(d, DimVar(d, lo=0)) if isinstance(d, str) else d for d in shape], as_dtype(dtype)
     )

@@ -28,7 +28,7 @@ from legato.frontend.torch.script.views import DROPOUT, MAY_COPY, MAY_SHARE, PAR
 from legato.frontend.torch.signature import arguments, find
 from legato.ir.expr import Expr
 
-__all__ = ["Items", "ScriptWalk", "Table", "frozen", "span_of"]
+__all__ = ["Items", "Log", "ScriptWalk", "Table", "frozen", "span_of"]
 
 _PLACE: Final = re.compile(r"# (.+):(\d+):(\d+)")
 _OF_LISTS: Final = frozenset({"any", "all", "sum", "min", "max"})  # of tensors in lists they are other operators
@@ -39,6 +39,9 @@ _KEYED: Final = frozenset({"__getitem__", "_set_item", "insert", "pop", "slice",
 _KINDS: Final = {"IntType": (int, int64), "FloatType": (float, float64), "BoolType": (bool, bool_)}
 _CHANGING: Final = frozenset({"add_", "append", "_set_item", "extend", "insert", "pop", "clear", "reverse"})
 _TENSOR_NUMBERS: Final = frozenset({"Int", "Float", "Bool", "IntImplicit", "FloatImplicit", "ScalarImplicit", "item"})
+
+
+Log = dict[int, tuple[Box, Expr]]  # tensors that a body changes, by their ids, with what they were before
 
 
 class Items(list[Any]):
@@ -61,7 +64,7 @@ class ScriptWalk:
         self.held = held
         self.bodies = bodies
         self.scope: Scope = ()
-        self.logs: list[dict[int, tuple[Box, Expr]]] = []
+        self.logs: list[Log] = []
         self._count = 0
         self._tensors: dict[int, tuple[Any, Box]] = {}
 
@@ -120,10 +123,11 @@ class ScriptWalk:
         if self.b.dims_of(value) != own:
             raise UnsupportedError(f"a tensor of {list(own)} is changed in place to {list(self.b.dims_of(value))}")
         value = self.b.to(value, self.b.dtype(box.get()))
+        before = box.root.get()
+        box.set(value)
         for depth, log in enumerate(self.logs, start=1):
             if box.root.depth < depth:
-                log.setdefault(id(box.root), (box.root, box.root.get()))
-        box.set(value)
+                log.setdefault(id(box.root), (box.root, before))
 
     def items(self, values: Sequence[Any]) -> Items:
         """A new list."""
@@ -406,7 +410,11 @@ def _constant(walk: ScriptWalk, node: Any) -> Any:
 
 
 def _attribute(walk: ScriptWalk, node: Any, owner: Any) -> Any:
-    return walk.constant(getattr(owner, node.s("name")), node.s("name"))
+    name = node.s("name")
+    if isinstance(getattr(type(owner), name, None), property):  # of Python's class: `code`, `graph`
+        parts = dict(owner.named_children())
+        return walk.constant(parts[name] if name in parts else owner._c.getattr(name), name)
+    return walk.constant(getattr(owner, name), name)
 
 
 def _number_tensor(walk: ScriptWalk, node: Any, x: Any) -> Box:
@@ -434,6 +442,12 @@ def _extreme(name: str) -> Callable[..., Any]:
     return rule
 
 
+def _unpacked(walk: ScriptWalk, node: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
+    if len(xs) != node.outputsSize():
+        raise ImportModelError(f"a list of {len(xs)} is unpacked into {node.outputsSize()}", span=span_of(node))
+    return tuple(xs)
+
+
 def _first(walk: ScriptWalk, node: Any, value: Any, *_: Any) -> Any:
     return value
 
@@ -452,7 +466,7 @@ _PRIMITIVES: Final[Mapping[str, Callable[..., Any]]] = {
     "ListConstruct": lambda walk, node, *args: walk.items(args),
     "TupleConstruct": lambda walk, node, *args: args,
     "TupleUnpack": lambda walk, node, xs: tuple(xs),
-    "ListUnpack": lambda walk, node, xs: tuple(xs),
+    "ListUnpack": _unpacked,
     "DictConstruct": _dict,
     "TupleIndex": lambda walk, node, xs, n: xs[n],
     "TupleSlice": lambda walk, node, xs: xs[node.i("beg") : node.i("end")],
