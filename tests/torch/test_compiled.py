@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import legato  # noqa: E402
-from legato.base.errors import RunError  # noqa: E402
+from legato.base.errors import LegatoError, RunError  # noqa: E402
 from legato.torch import CompiledModule  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.`:FutureWarning")  # PyTorch's own
@@ -146,3 +146,37 @@ def test_tensors_by_name_in_any_order() -> None:
             run(x, **bad)
     with pytest.raises(RunError):
         run(x, y, z=z)
+
+
+def test_what_is_fixed_may_be_nan() -> None:
+    class Adding(nn.Module):
+        def forward(self, x: Any, y: float) -> Any:
+            return x + y
+
+    x = torch.ones(3)
+    run = compiled(Adding(), x, float("nan"))
+    assert run(x, float("nan")).isnan().all()
+    for bad in (1.0, None):
+        with pytest.raises(RunError):
+            run(x, bad)
+
+
+def test_a_tensor_and_its_negative_view_are_two() -> None:
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            z = torch.randn(3, dtype=torch.complex64)
+            self.register_buffer("plain", z.imag)
+            self.register_buffer("negative", z.conj().imag)
+
+        def forward(self, x: Any) -> Any:
+            return x + self.plain, x + self.negative
+
+    module, x = Both(), torch.ones(3)
+    torch.testing.assert_close(compiled(module, x)(x), module(x))
+
+
+def test_a_tensor_without_data_is_refused() -> None:
+    run = compiled(nn.ReLU(), torch.ones(3))
+    with pytest.raises(LegatoError, match="meta tensor"):
+        run(torch.ones(3, device="meta"))

@@ -92,8 +92,9 @@ class CompiledModule:
         if given != spec:
             raise RunError(f"the arguments are {given}, wanted {spec}")
         for place, wanted in self.interface.fixed.items():
-            if type(leaves[place]) is not type(wanted) or leaves[place] != wanted:
-                raise RunError(f"argument {place} is {leaves[place]!r}: the module was compiled for {wanted!r}")
+            own = leaves[place]
+            if type(own) is not type(wanted) or (own != wanted and (own == own or wanted == wanted)):  # NaN is NaN
+                raise RunError(f"argument {place} is {own!r}: the module was compiled for {wanted!r}")
         return leaves
 
     def _value(self, argument: Argument, leaves: Sequence[Any]) -> Any:

@@ -37,6 +37,8 @@ def array_of(tensor: torch.Tensor, what: str) -> Array:
         kind = "quantised" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
         raise UnsupportedError(f"{what} is a {kind} tensor", hint="give a dense one (`to_dense()`, `dequantize()`)")
     from_torch(tensor.dtype)
+    if tensor.is_meta:
+        raise UnsupportedError(f"{what} is a meta tensor, which has no data", hint="load its data")
     plain = tensor.detach().cpu().contiguous().resolve_neg()
     found = viewed(plain, what, ImportModelError)
     assert found is not None

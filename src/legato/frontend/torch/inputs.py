@@ -57,7 +57,7 @@ class GraphImport:
 
     def constant(self, tensor: torch.Tensor, name: str) -> Constant:
         """A constant over the memory of a weight; tied weights are one."""
-        key = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+        key = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.is_neg())
         if key not in self._constants or not tensor.numel():
             self._constants[key] = self.b.weight(array_of(tensor, name), name)
         return self._constants[key]
