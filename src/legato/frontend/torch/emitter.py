@@ -92,7 +92,7 @@ class Emitter(Common):
         if isinstance(x, Expr):
             return self.to(x, dtype)
         if isinstance(x, DimExpr):
-            return self.to(self.extent(x, int64), dtype)
+            return self.to(self.truth(x) if x.dtype.is_bool else self.extent(x, int64), dtype)
         if isinstance(x, Float):
             return self.to(x.value, dtype)
         if not isinstance(x, int | float):
@@ -199,7 +199,7 @@ class Emitter(Common):
 
 
 def _number_dtype(value: Number) -> DType:
-    if isinstance(value, bool):
+    if isinstance(value, bool) or (isinstance(value, DimExpr) and value.dtype.is_bool):
         return bool_
     if isinstance(value, float | Float):
         return float32

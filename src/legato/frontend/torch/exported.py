@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import int64
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.torch.decompositions import decompositions
+from legato.frontend.torch.guards import given_inputs, require_guards
 from legato.frontend.torch.inputs import GraphImport
 from legato.frontend.torch.signature import Converter
 from legato.ir.expr import Expr, Var
@@ -73,10 +74,13 @@ def decomposed(program: torch.export.ExportedProgram, custom: Mapping[str, Conve
 class _Import(GraphImport):
     """One import of a program that is decomposed."""
 
-    def __init__(self, program: Any, custom: Mapping[str, Converter] | None, frozen: bool) -> None:
+    def __init__(
+        self, program: Any, custom: Mapping[str, Converter] | None, frozen: bool, guards: Sequence[str]
+    ) -> None:
         super().__init__(program.graph_module, custom, program.range_constraints)
         self.program = program
         self.frozen = frozen
+        self.guards = guards
         self.arguments: list[Argument] = []
         self.fixed: dict[int, Any] = {}
         self._mutated = {s.target for s in program.graph_signature.output_specs if s.kind in _STATE}
@@ -86,6 +90,9 @@ class _Import(GraphImport):
         program, signature = self.program, self.program.graph_signature
         nodes = [n for n in program.graph.nodes if n.op == "placeholder"]
         inputs = [self._input(spec, n) for spec, n in zip(signature.input_specs, nodes, strict=True)]
+        given = zip(signature.input_specs, inputs, strict=True)
+        names = {spec.arg.name: value for spec, value in given if spec.kind is InputKind.USER_INPUT}
+        require_guards(self.b, self.guards, given_inputs(program.call_spec.in_spec, names))
         values = self.walk.graph(program.graph_module, inputs)
         self.walk.require_whole(type(program).__name__)
         results, exprs = [], []
@@ -93,9 +100,9 @@ class _Import(GraphImport):
             result, e = self._result(spec, value)
             results.append(result)
             exprs += [] if e is None else [e]
-        names = tuple(r.name for r in results if r.kind != "constant")
+        computed = tuple(r.name for r in results if r.kind != "constant")
         body = exprs[0] if len(exprs) == 1 else self.b.tuple_(exprs)
-        main = self.b.function(tuple(self.params), body, attrs={"output_names": names})
+        main = self.b.function(tuple(self.params), body, attrs={"output_names": computed})
         spec = program.call_spec
         face = Interface(tuple(self.arguments), tuple(results), spec.in_spec, spec.out_spec, self.fixed)
         return Module.from_expr(main), face
@@ -171,4 +178,6 @@ def import_program(
 ) -> tuple[Module, Interface]:
     """The module of a program, and how to call it. `frozen`: weights are constants, else parameters of @main (what
     the program changes of the module always is)."""
-    return _Import(decomposed(program, custom), custom, frozen).run()
+    whole = decomposed(program, custom)  # may have guards of its own, and lacks those of a file
+    guards = dict.fromkeys((*program._guards_code, *whole._guards_code))
+    return _Import(whole, custom, frozen, tuple(guards)).run()

@@ -64,6 +64,8 @@ def _tested(function: Callable[[Dim, Dim], Dim]) -> Callable[..., bool | Dim]:
 
 def _joined(function: Callable[..., Dim]) -> Callable[..., bool | Dim]:
     def joined(*conditions: bool | Dim) -> bool | Dim:
+        if not all(c.dtype.is_bool if isinstance(c, Expr) else isinstance(c, bool) for c in conditions):
+            raise UnsupportedError(f"bits of the sizes {', '.join(map(str, conditions))}")
         found = function(*(c if isinstance(c, Expr) else const(c, bool_) for c in conditions))
         return bool(found.value) if isinstance(found, Const) else found
 
@@ -132,7 +134,7 @@ def _bound(value: Any) -> int | None:
 
 
 def _power(base: Dim, exponent: Dim) -> Dim:
-    if not isinstance(exponent, Const) or int(exponent.value) < 0:
+    if not isinstance(exponent, Const) or not 0 <= int(exponent.value) <= _MOST:
         raise UnsupportedError(f"the size {base} ** {exponent}")
     found: Dim = const(1)
     for _ in range(int(exponent.value)):
@@ -142,6 +144,7 @@ def _power(base: Dim, exponent: Dim) -> Dim:
 
 _WHOLE: Final = frozenset({"TruncToInt", "FloorToInt"})
 _FINEST: Final = 2**20  # parts of 1 that a factor may have
+_MOST: Final = 62  # exponents: a size of 2 or more to a higher one has no 64 bits
 
 _SYMPY: Final[Mapping[str, Callable[[Dim, Dim], Dim]]] = {
     "Add": add, "Mul": mul, "Pow": _power, "PowByNatural": _power, "FloorDiv": floordiv, "CleanDiv": floordiv,
