@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from legato.base.errors import CompileError, InternalError, RunError  # noqa: E402
+from legato.base.errors import CompileError, InternalError, RunError, UnsupportedError  # noqa: E402
 from legato.torch import graph as graphs_of  # noqa: E402
 from legato.torch.backend import backend  # noqa: E402
 from legato.torch.graph import CompiledGraph  # noqa: E402
@@ -204,7 +204,12 @@ def _written(x: Any) -> Any:
     return q.t()[1:], x.mul_(3)
 
 
-@pytest.mark.parametrize("f", [_constants, _sizes, _branches, _written])
+def _one_of_two(x: Any) -> Any:
+    values, places = torch.sort(x, 0)
+    return torch.linalg.qr(values)[0], places
+
+
+@pytest.mark.parametrize("f", [_constants, _sizes, _branches, _written, _one_of_two])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_parts_of_graphs_around_eager_operators(f: Callable[[Any], Any], dynamic: bool) -> None:
     run, graphs = compiled(f, dynamic=dynamic)
@@ -264,3 +269,33 @@ def test_a_number_that_the_data_decides() -> None:
         run, _ = compiled(lambda x: x * x.max().item() + 1)
         for x in (torch.tensor([3, 1, 2]), torch.tensor([-2, -1, -3]), torch.tensor([0, -1])):
             same(run(x), x * x.max() + 1)
+
+
+def _tail(x: Any) -> Any:
+    return x[1:], x[:, 1:].t(), x[::2], x[-2]
+
+
+def _tail_of_a_sum(x: Any) -> Any:
+    y = x + 1
+    return y[x.shape[0] // 2 :, 1], y, y.unsqueeze(1).expand(-1, 2, -1)
+
+
+@pytest.mark.parametrize("f", [_tail, _tail_of_a_sum])
+def test_results_that_are_views_of_symbolic_sizes(f: Callable[[Any], Any]) -> None:
+    run, graphs = compiled(f, dynamic=True)
+    for n in (4, 5, 6):
+        x = torch.randn(n, 3)
+        own, peer = x.clone(), x.clone()
+        found, wanted = run(own), f(peer)
+        same(found, wanted)
+        assert [v.stride() for v in found] == [v.stride() for v in wanted]
+        found[0].add_(1)  # what shares memory with another changes it
+        wanted[0].add_(1)
+        same((found, own), (wanted, peer))
+    assert not graphs[0].fallbacks.parts
+
+
+def test_results_that_are_views_are_refused_without_eager() -> None:
+    run, _ = compiled(_tail, dynamic=True, fallback=False)
+    with pytest.raises(UnsupportedError, match="a view"):
+        run(torch.randn(4, 3))

@@ -1,4 +1,5 @@
-"""What of a graph cannot even enter a program: values that Legato has no type for."""
+"""What of a graph cannot even enter a program: values that Legato has no type for, and results that are views whose
+place in memory sizes decide, for PyTorch reads that place off them."""
 
 from __future__ import annotations
 
@@ -6,9 +7,11 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
 from legato.base.errors import UnsupportedError
 from legato.frontend.torch.dtypes import from_torch
+from legato.frontend.torch.graphs import axes_in_memory
 from legato.frontend.torch.walk import Fault, operator_name, span_of
 
 __all__ = ["foreign_inputs", "foreign_nodes"]
@@ -26,7 +29,43 @@ def foreign_nodes(graph: fx.Graph) -> dict[str, Fault]:
         reason = next((text for v in values if (text := _reason(v)) is not None), None)
         if reason is not None:
             found[node.name] = Fault(node.name, operator_name(node), reason, span_of(node))
+    return found | _returned_views(graph)
+
+
+def _returned_views(graph: fx.Graph) -> dict[str, Fault]:
+    """Results that are parts of other tensors, with all between: AOTAutograd makes them anew, of the tensor that they
+    are a view of and of what a result says of its sizes, strides and offset. What is no view says others."""
+    found = {}
+    (output,) = (n for n in graph.nodes if n.op == "output")
+    for node in output.all_input_nodes:
+        if not _is_part(node.meta.get("val")):
+            continue
+        while _is_view(node):
+            reason = "a result that is a view, whose place in memory sizes decide"
+            found[node.name] = Fault(node.name, operator_name(node), reason, span_of(node))
+            node = node.args[0]
     return found
+
+
+def _is_part(traced: Any) -> bool:
+    """Whether a tensor of symbolic sizes lies elsewhere than one that is dense, and alone in its memory."""
+    if not isinstance(traced, torch.Tensor) or traced.layout is not torch.strided:
+        return False
+    offset: Any = traced.storage_offset()
+    place: list[Any] = [*traced.shape, *traced.stride(), offset]
+    if all(isinstance(n, int) for n in place):
+        return False
+    if not isinstance(offset, int) or offset or has_free_unbacked_symbols(traced):
+        return True
+    order = axes_in_memory(traced)
+    return order is not None and not traced.permute(order).is_contiguous()
+
+
+def _is_view(node: Any) -> bool:
+    if not isinstance(node, fx.Node) or not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    schema = node.target._schema
+    return bool(schema.returns) and schema.returns[0].alias_info is not None and not schema.is_mutable
 
 
 def foreign_inputs(graph: fx.Graph) -> bool:

@@ -12,12 +12,13 @@ import torch
 from torch import fx
 
 from legato.base.dataclass import dataclass
-from legato.base.errors import CompileError
+from legato.base.errors import CompileError, UnsupportedError
 from legato.base.precision import precision as as_precision
 from legato.base.target import target as as_target
 from legato.driver import CompileOptions, compile_module
 from legato.frontend.torch.graphs import import_graph
 from legato.torch.fallback import Fallbacks, split
+from legato.torch.foreign import foreign_nodes
 from legato.torch.program import GraphProgram
 from legato.torch.weights import FrozenWeight, can_freeze, is_stale
 
@@ -117,6 +118,8 @@ class CompiledGraph:
     def _compiled(self, constants: Mapping[int, torch.Tensor]) -> Callable[..., Any]:
         self.fallbacks = Fallbacks(self.fallbacks)
         if not self.options.fallback:
+            for fault in foreign_nodes(self.graph_module.graph).values():
+                raise UnsupportedError(f"{fault.operator}: {fault.reason}", span=fault.span)
             self.programs = [self._program(self.graph_module, constants)]
             return self.programs[0]
         run, self.programs = split(self.graph_module, self._program, constants, self.fallbacks)

@@ -45,7 +45,8 @@ def cut(graph_module: fx.GraphModule, refused: Collection[str]) -> tuple[list[fx
         if node.op != "call_function" or node in order or not node.users:
             continue
         before = [order.get(n, levels.get(n, 0)) for n in node.all_input_nodes]
-        levels[node] = max(before, default=0) if node in needed else len(eager)
+        is_item = node.target is operator.getitem and node.args[0] in levels  # no program gives the tuple
+        levels[node] = max(before, default=0) if node in needed or is_item else len(eager)
         members.setdefault(levels[node], []).append(node)
     return eager, {n: _part(graph_module, nodes) for n, nodes in members.items()}
 

@@ -19,7 +19,7 @@ from legato.frontend.torch.signature import Converter
 from legato.ir.expr import Expr
 from legato.ir.module import Module
 
-__all__ = ["GraphFace", "import_graph"]
+__all__ = ["GraphFace", "axes_in_memory", "import_graph"]
 
 _COMPUTED = ("tensor", "size", "float")
 
@@ -96,7 +96,7 @@ def _results(
         if isinstance(value, Expr):
             traced = node.meta.get("val")
             is_input = node in inputs
-            found.append((value, ("input", inputs.index(node)) if is_input else ("tensor", _order(traced))))
+            found.append((value, ("input", inputs.index(node)) if is_input else ("tensor", axes_in_memory(traced))))
         elif isinstance(value, Float):
             found.append((value.value, ("float", None)))
         elif isinstance(value, DimExpr):
@@ -106,7 +106,7 @@ def _results(
     return found
 
 
-def _order(traced: Any) -> tuple[int, ...] | None:
+def axes_in_memory(traced: Any) -> tuple[int, ...] | None:
     """The axes of a tensor from the outermost on, as it lies in memory; None where it lies in row-major order, or where
     the data decides its extents."""
     if not isinstance(traced, torch.Tensor) or has_free_unbacked_symbols(traced) or traced.is_contiguous():
