@@ -114,3 +114,10 @@ def test_a_file_that_is_cut_off(saved: Path, tmp_path: Path) -> None:
         cut.write_bytes(io.BytesIO(data).read(n))
         with pytest.raises(ImportModelError):
             load_program(cut)
+
+
+@pytest.mark.parametrize("data", [b"{", b"\xff\xfe\xfa", b"[" * 200_000])
+def test_what_is_no_json_is_named(saved: Path, tmp_path: Path, data: bytes) -> None:
+    path = _with(saved, tmp_path / "bad.pt2", "models/model.json", lambda _: data)
+    with pytest.raises(ImportModelError, match="no archive"):
+        load_program(path)

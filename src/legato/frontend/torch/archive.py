@@ -56,7 +56,7 @@ def load_program(path: str | os.PathLike[str]) -> torch.export.ExportedProgram:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             _check(archive, name)
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, ValueError, RuntimeError) as error:  # no JSON, nested too deep, encrypted
         raise ImportModelError(f"{name} is no archive of torch.export: {error}") from None
     try:
         return torch.export.load(io.BytesIO(data))
