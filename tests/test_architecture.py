@@ -87,7 +87,9 @@ def test_the_compiler_leaves_readers_of_text_alone() -> None:
 
 
 TORCH = {"torch", "torchvision", "timm", "transformers"}  # which the extra `test` does not install
-IMPORT = re.compile(r"^(?:import (\S+)|from (\S+) import ([\w, ]*)|.*\bpytest\.importorskip\(\"torch\"\))", re.MULTILINE)
+IMPORT = re.compile(
+    r"^(?:import (\S+)|from (\S+) import ([\w, ]*)|.*\bpytest\.importorskip\(\"torch\"\))", re.MULTILINE
+)
 
 
 @cache
@@ -100,7 +102,9 @@ def imported(path: Path) -> frozenset[str]:
             if line[0][0] == " ":
                 continue
             break
-        found |= {whole} if whole else {parent, *(f"{parent}.{name.split(' as ')[0].strip()}" for name in names.split(","))}
+        found |= (
+            {whole} if whole else {parent, *(f"{parent}.{name.split(' as ')[0].strip()}" for name in names.split(","))}
+        )
     return frozenset(found)
 
 
