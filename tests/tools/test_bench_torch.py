@@ -34,6 +34,10 @@ def test_results_that_differ(small: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     assert small.times("small", 1, 1, ("legato",)).differ
 
 
+def test_no_tensors_are_not_near(small: Any) -> None:
+    assert not small._near([], [])
+
+
 def test_what_is_compiled_stays_compiled(small: Any) -> None:
     """Beginning with another backend does not make the calls of the first compile again."""
     calls = []

@@ -149,7 +149,7 @@ def times(name: str, rounds: int, threads: int, chosen: tuple[str, ...]) -> Row:
 
 
 def _near(found: Any, wanted: Any) -> bool:
-    return len(found) == len(wanted) and all(
+    return len(found) == len(wanted) > 0 and all(
         a.shape == b.shape and float(np.abs(a - b).max(initial=0)) <= NEAR * float(np.abs(b).max(initial=1e-6))
         for a, b in zip(found, wanted, strict=True)
     )
