@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -83,3 +84,52 @@ def test_the_compiler_leaves_readers_of_text_alone() -> None:
     assert set() == {"difflib", "legato.ir.files", "legato.ir.json_load", "legato.ir.parser", "legato.tir.parser"} & {
         *loaded
     }
+
+
+TORCH = {"torch", "torchvision", "timm", "transformers"}  # which the extra `test` does not install
+IMPORT = re.compile(
+    r"^(?:import (\S+)|from (\S+) import ([\w, ]*)|.*\bpytest\.importorskip\(\"torch\"\))", re.MULTILINE
+)
+
+
+@cache
+def imported(path: Path) -> frozenset[str]:
+    """What a module imports as it is imported, up to where it asks for PyTorch in a way that skips it without."""
+    found: set[str] = set()
+    for line in IMPORT.finditer(path.read_text()):
+        whole, parent, names = line.groups()
+        if not whole and not parent:
+            if line[0][0] == " ":
+                continue
+            break
+        found |= (
+            {whole} if whole else {parent, *(f"{parent}.{name.split(' as ')[0].strip()}" for name in names.split(","))}
+        )
+    return frozenset(found)
+
+
+def needs_torch(path: Path) -> bool:
+    """Whether importing a module imports PyTorch, or what is built on it."""
+    files, seen = [path], {path}
+    while files:
+        names = imported(files.pop())
+        if not {name.split(".")[0] for name in names}.isdisjoint(TORCH):
+            return True
+        found = {file for name in names for file in files_of(name)} - seen
+        files += found
+        seen |= found
+    return False
+
+
+@cache
+def files_of(name: str) -> tuple[Path, ...]:
+    """The file of a module of ours, if it is one."""
+    stems = [base / name.replace(".", "/") for base in (ROOT, ROOT / "src")]
+    files = [file for stem in stems for file in (stem.with_suffix(".py"), stem / "__init__.py")]
+    return tuple(file for file in files if file.exists())
+
+
+def test_tests_are_collected_without_pytorch() -> None:
+    """Continuous integration has it for one version of Python alone."""
+    found = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py") if needs_torch(path)]
+    assert found == []

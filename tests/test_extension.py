@@ -18,7 +18,10 @@ from legato.base.dtype import float32, float64
 from legato.base.errors import CompileError, ParseError, RunError
 from legato.interp import evaluate
 from legato.ir.op import Relation
+from legato.ir.packed import OUTSIDE
+from legato.ir.records import require_record
 from legato.ir.types import TensorType, Type
+from legato.ops import table
 from legato.te.tensor import compute
 from legato.tir.expr import cast
 from tests.extension.own_operator import TEXT, median, squareplus
@@ -76,6 +79,12 @@ def test_records_that_are_none(change: dict[str, Any], text: str) -> None:
     with pytest.raises(CompileError) as caught:
         legato.parse(TEXT, ops=[replace(squareplus, **change)])
     assert caught.value.message == text
+
+
+def test_records_of_the_package_are_records() -> None:
+    """Their attributes are classes of the package's own decorator, which users may take as well."""
+    records = (*table().values(), *OUTSIDE)
+    assert list(map(require_record, records)) == list(records)
 
 
 def test_what_is_no_operator_and_two_of_a_name() -> None:

@@ -50,6 +50,7 @@ SILENT = {
     "transform": {"context"},  # of a pass: those who override it may want it
     "define_tensor_array_scatter": {"force_update"},  # its name has all that it depends on: there is one
     "process_params": {"reg_task_input"},  # nothing is tuned
+    "from_pytorch": {"preserve_pytorch_scopes"},  # spans are the lines of PyTorch's program, whatever it says
     "should_run": {"mod", "info"},  # of an instrument, likewise
     "run_before_pass": {"mod", "info"},
     "run_after_pass": {"mod", "info"},

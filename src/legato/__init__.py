@@ -168,6 +168,8 @@ def compile(  # the name that users look for
     from legato.pipelines import as_passes
     from legato.runtime.engines import by_name
 
+    traced = {"args": len(args) > 0, "kwargs": bool(kwargs), "dynamic_shapes": dynamic_shapes is not None}
+    _require_meant(model, traced, constants=bool(constants), frozen=frozen)
     chosen = as_passes(passes)
     exactness = as_precision(precision)
     kept = frozenset((keep,) if isinstance(keep, str) else keep)
@@ -198,6 +200,23 @@ def compile(  # the name that users look for
         )
     mod = load_model(model, shapes=own, ops=options.ops, custom=custom, constants=constants)
     return compile_module(mod, options).executable
+
+
+def _require_meant(model: object, traced: Mapping[str, bool], *, constants: bool, frozen: bool) -> None:
+    """CompileError where something is given that says nothing of `model`: of a module of PyTorch, what to trace it with
+    and whether its weights are constants, of an ExportedProgram the latter, of all others neither."""
+    from legato.base.errors import CompileError
+    from legato.driver import is_torch
+
+    given = [name for name, is_given in traced.items() if is_given]
+    if not is_torch(model):
+        given += [] if frozen else ["frozen"]
+        if given:
+            raise CompileError(f"{', '.join(given)}: given for a model that is no module of PyTorch")
+    elif constants:
+        raise CompileError("constants are given for a model of PyTorch", hint="buffers of a module are constants")
+    elif given and hasattr(model, "graph_signature"):
+        raise CompileError(f"{', '.join(given)}: given for an ExportedProgram, which has been traced")
 
 
 def packed(function: Callable[..., Any], type: str | Type, *, pure: bool | None = None) -> Packed:

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import assume, given
+
+pytest.importorskip("torch")
+
+import torch
 
 import legato
 from legato.autodiff.program import live

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 
 from legato import relay
 from legato.relay import vision
@@ -49,7 +48,7 @@ def test_regions() -> None:
     np.testing.assert_allclose(run(aligned, data, region)[0, 0], [[7.5]])
 
 
-def test_short_time_transforms() -> None:
+def test_short_time_transforms(torch: Any) -> None:
     data = np.random.default_rng(0).standard_normal((2, 40)).astype(np.float32)
     window = np.hanning(12).astype(np.float32)
     x = relay.var("x", shape=(2, 40))
@@ -59,7 +58,7 @@ def test_short_time_transforms() -> None:
     np.testing.assert_allclose(got, torch.view_as_real(want), rtol=0, atol=2e-6)
 
 
-def test_grids() -> None:
+def test_grids(torch: Any) -> None:
     """An affine grid, where an image is read: as PyTorch has it."""
     theta = np.random.default_rng(1).standard_normal((1, 2, 3)).astype(np.float32)
     image = np.random.default_rng(2).standard_normal((1, 2, 5, 4)).astype(np.float32)

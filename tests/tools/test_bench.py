@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -261,3 +262,15 @@ def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
         "no engine tvm; there are legato-exact, legato-fast, legato-bfloat16, "
         "onnxruntime, openvino, openvino-bf16, torch" in capsys.readouterr().err
     )
+
+
+WRITTEN = re.findall(r"-m (tools\.\S+) .*--markdown (\S+)", (ROOT / "Makefile").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("module", "page"), WRITTEN)
+def test_what_make_writes_has_its_place(module: str, page: str) -> None:
+    path = ROOT / module.replace(".", "/")
+    files = (path / "report.py", path.with_name(f"{path.name}_page.py"), path.with_suffix(".py"))
+    text = next(file for file in files if file.exists()).read_text(encoding="utf-8")
+    markers = re.findall(r'^(?:BEGIN|END)\b.*= "(.*)"$', text, re.MULTILINE)
+    assert [(ROOT / page).read_text(encoding="utf-8").count(marker) for marker in markers] == [1, 1]

@@ -15,7 +15,7 @@ import pytest
 import legato
 from legato.bench.statistics import Ratio
 from legato.bench.table import Row, Table
-from tools.zoo.report import Figures, line, markdown
+from tools.zoo.report import Figures, is_right, line, markdown
 from tools.zoo.row import Found, _kernel, failed
 from tools.zoo.table import TABLE, Architecture, Input
 
@@ -184,6 +184,22 @@ def test_lines_say_what_is_wrong() -> None:
     assert "OpenVINO has other outputs: shapes or infinities" in line(
         row("bert", 2.0, differ=("openvino",), distances={"openvino": None})
     )
+
+
+def test_what_is_compared_with_nothing_does_not_agree() -> None:
+    alone = row("bert", 2.0, missing={"onnxruntime": "no", "openvino": "no"}, distances={}, seconds={"legato": 1.0})
+    assert not is_right(alone)
+    assert "WRONG" in line(alone)
+    assert "nothing else runs it" in line(alone)
+    assert "1 architectures: 0 are imported, compiled and agree." in markdown(figures(Found(alone, None, {})))
+
+
+def test_an_architecture_that_is_not_there(torch: Any, capsys: Any) -> None:
+    from tools.zoo.__main__ import main
+
+    with pytest.raises(SystemExit):
+        main(["--only", "no_such_net"])
+    assert "--only: there is no 'no_such_net'" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------ packages

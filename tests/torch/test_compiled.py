@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import legato  # noqa: E402
-from legato.base.errors import LegatoError, RunError  # noqa: E402
+from legato.base.errors import CompileError, LegatoError, RunError  # noqa: E402
 from legato.torch import CompiledModule  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.`:FutureWarning")  # PyTorch's own
@@ -180,3 +180,18 @@ def test_a_tensor_without_data_is_refused() -> None:
     run = compiled(nn.ReLU(), torch.ones(3))
     with pytest.raises(LegatoError, match="meta tensor"):
         run(torch.ones(3, device="meta"))
+
+
+def test_nothing_that_is_given_is_ignored() -> None:
+    net, x = nn.ReLU(), torch.ones(2)
+    relay = legato.parse("def @main(%x: Tensor[(2,), float32]) { tanh(%x) }")
+    of_traces: list[dict[str, Any]] = [{"args": (x,)}, {"kwargs": {"x": x}}, {"dynamic_shapes": {}}]
+    for given in (*of_traces, {"frozen": False}):
+        with pytest.raises(CompileError, match=f"{next(iter(given))}: given for a model that is no module of PyTorch"):
+            legato.compile(relay, **given)
+    exported = torch.export.export(net, (x,))
+    for given in of_traces:
+        with pytest.raises(CompileError, match="given for an ExportedProgram, which has been traced"):
+            legato.compile(exported, **given)
+    with pytest.raises(CompileError, match="constants are given for a model of PyTorch"):
+        legato.compile(net, args=(x,), constants={"x": x})

@@ -42,7 +42,11 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--block", type=float, default=0.05, help="seconds of each block (default: 0.05)")
     parser.add_argument("--folder", type=Path, default=cache() / "zoo", help="of the ONNX files (default: %(default)s)")
     add_outputs(parser, BEGIN, END)
-    return parser.parse_args(given)
+    args = parser.parse_args(given)
+    args.rows = [row for row in TABLE.values() if args.only.search(f"{row.package}.{row.family}.{row.name}")]
+    if not args.rows:
+        parser.error(f"--only: there is no {args.only.pattern!r} in any package.family.name")
+    return args
 
 
 def kept(path: Path | None, threads: int) -> Figures:
@@ -68,9 +72,7 @@ def main(given: Sequence[str] | None = None) -> int:
     """Make, compare, measure, print, write; the exit code."""
     args = arguments(given)
     figures, wrong = kept(args.json, args.threads), 0
-    for row in TABLE.values():
-        if not args.only.search(f"{row.package}.{row.family}.{row.name}"):
-            continue
+    for row in args.rows:
         of = found(row, args)
         figures, wrong = figures.with_found(of), wrong + (not is_right(of.row))
         print(line(of.row), flush=True)

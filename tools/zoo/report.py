@@ -48,8 +48,8 @@ class Figures:
 
 
 def is_right(row: Row) -> bool:
-    """Whether Legato runs the architecture, and its outputs are those of the others."""
-    return "legato" not in row.missing and not row.differ
+    """Whether Legato runs the architecture, and its outputs are those of the others, of which there is one."""
+    return "legato" not in row.missing and not row.differ and bool(row.distances)
 
 
 def line(row: Row) -> str:
@@ -65,6 +65,8 @@ def troubles(row: Row) -> Iterator[str]:
     """What an engine cannot do, and where outputs differ."""
     for engine, why in row.missing.items():
         yield f"{NAMES[engine]} does not run it: {why}"
+    if "legato" not in row.missing and not row.distances:
+        yield "nothing else runs it: its outputs are compared with none"
     for engine in row.differ:
         far = row.distances[engine]
         yield f"{NAMES[engine]} has other outputs: {'shapes or infinities' if far is None else f'{far:.1e} of a range'}"

@@ -97,7 +97,9 @@ def here(job: Job) -> Found:
 def _peers(job: Job, given: Feeds) -> tuple[list[Engine], dict[str, str]]:
     """The rivals that run the model, and why others do not; where nothing is timed, one is enough to compare with."""
     engines, missing = list[Engine](), dict[str, str]()
-    for name in RIVALS if job.rounds else RIVALS[:1]:
+    for name in RIVALS:
+        if engines and not job.rounds:
+            break
         try:
             engine = PEERS[name](Path(job.path), given, job.threads, True)
             engine.call()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from typing import Any, Final
 
 from legato.base.errors import CompileError
@@ -36,8 +37,8 @@ def require_record(given: object) -> Op:
 
 
 def _is_frozen(attrs: object) -> bool:
-    parameters = getattr(attrs, "__dataclass_params__", None)
-    return isinstance(attrs, type) and parameters is not None and bool(parameters.frozen)
+    """Whether it is a frozen data class, made by the standard decorator or by that of `base.dataclass`."""
+    return isinstance(attrs, type) and is_dataclass(attrs) and attrs.__setattr__ is not object.__setattr__
 
 
 def _require_names(op: Op) -> None:

@@ -96,12 +96,14 @@ def same(b: Emitter, x: Expr) -> Expr:
     ("custom", "text"),
     [
         ({NAME: 3}, f"custom[{NAME!r}] is 3, wanted a function"),
+        ({NAME: int}, f"custom[{NAME!r}] is <class 'int'>, wanted a function"),
+        ({NAME: same, 3: same}, "custom names the operator 3"),
         ({NAME: same, "Gonk": same}, "custom['Gonk']: the model has no such operator"),
         ({NAME: same, "ai.onnx::tanh": same}, "custom['ai.onnx::tanh']: the model has no such operator"),
         ({"Tanh": same, "ai.onnx::Tanh": abs, NAME: same}, "custom['ai.onnx::Tanh']: this operator has two converters"),
     ],
 )
-def test_names_and_functions(custom: dict[str, Any], text: str) -> None:
+def test_names_and_functions(custom: dict[Any, Any], text: str) -> None:
     with pytest.raises(ImportModelError) as caught:
         from_onnx(own(), custom=custom)
     assert caught.value.message == text

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from onnx import helper
 
 from legato.base.errors import LegatoError
@@ -33,7 +32,7 @@ def test_col2im(more: dict[str, Any]) -> None:
     compare_node("Col2Im", 18, (x, np.array(image), np.array(block)), more, lists=(1, 2))
 
 
-def test_col2im_is_fold() -> None:
+def test_col2im_is_fold(torch: Any) -> None:
     """Of three dims, and of 16 bits, whose sums are rounded once; PyTorch folds two dims."""
     x = (RNG.standard_normal((1, 2 * 4, 12)) * 100).astype(np.float16)
     node = helper.make_node("Col2Im", ["x", "i", "k"], ["y"])
@@ -44,7 +43,7 @@ def test_col2im_is_fold() -> None:
 
 
 @pytest.mark.parametrize("opset", [9, 11, 22])
-def test_max_unpool(opset: int) -> None:
+def test_max_unpool(torch: Any, opset: int) -> None:
     """What PyTorch's pooling finds, put back; indices are those of the whole tensor."""
     whole = RNG.standard_normal((2, 3, 6, 5)).astype(np.float32)
     x, places = torch.nn.functional.max_pool2d(torch.tensor(whole), 2, return_indices=True)

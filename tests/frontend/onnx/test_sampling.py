@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from onnx import helper
 
 import legato
@@ -103,7 +102,7 @@ def test_float16_is_rounded_once() -> None:
 
 
 @pytest.mark.parametrize("align", [0, 1])
-def test_affine_grid(align: int) -> None:
+def test_affine_grid(torch: Any, align: int) -> None:
     for size in ((2, 3, 4, 5), (2, 1, 2, 3, 4), (2, 1, 3, 1)):
         rank = len(size) - 2
         theta = RNG.standard_normal((2, rank, rank + 1)).astype(np.float32)

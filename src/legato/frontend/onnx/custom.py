@@ -30,8 +30,10 @@ def converters(
     has, whose operators are `known`, nor anybody else."""
     found: dict[tuple[str, str], Callable[..., Any]] = {}
     for name, function in (custom or {}).items():
+        if not isinstance(name, str):
+            raise ImportModelError(f"custom names the operator {name!r}", hint='a string: custom={"domain::Op": …}')
         where, key = option("custom", name), _operator_key(name)
-        if not callable(function):
+        if not callable(function) or not _says_what_it_takes(function):
             hint = "the first parameter is a builder, then the inputs; those by keyword alone are the attributes"
             raise ImportModelError(f"{where} is {function!r}, wanted a function", hint=hint)
         if key not in known and not _is_of_others(key, known):
@@ -39,6 +41,15 @@ def converters(
         if found.setdefault(key, function) is not function:
             raise ImportModelError(f"{where}: this operator has two converters")
     return found
+
+
+def _says_what_it_takes(function: Callable[..., Any]) -> bool:
+    """False for some that are written in C."""
+    try:
+        inspect.signature(function)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_of_others(key: tuple[str, str], known: Collection[tuple[str, str]]) -> bool:
