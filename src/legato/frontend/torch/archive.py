@@ -30,7 +30,8 @@ _OWN: Final = re.compile(
     r"|data/(weights/weight|constants/tensor)_\d+|data/(weights|constants)/\w+_config\.json|extra/[\w./-]+"
 )
 _TARGET: Final = re.compile(
-    r"torch\.ops\.\w+(\.\w+)+|_operator\.\w+|math\.\w+"
+    r"torch\.ops\.\w+(\.\w+)+|_operator\.(add|sub|mul|floordiv|truediv|mod|pow|neg|pos|lt|le|gt|ge|eq|ne|and_|or_|getitem)"
+    r"|math\.(sqrt|floor|ceil|trunc|log|log2|exp|pow)"
     r"|torch\.sym_(float|int|max|min|not|sqrt|sum|ite|fresh_size)|torch\._sym_sqrt"
 )
 _SYMBOL: Final = r"[suzf]\d+"
