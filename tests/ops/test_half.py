@@ -34,7 +34,9 @@ def argument(a: Any, half: np.dtype[Any], scale: float, rng: np.random.Generator
     if isinstance(a, np.ndarray):
         if a.dtype != np.float32:
             return a
-        return np.where(np.isfinite(a), np.clip(a, -1e4, 1e4), a).astype(half)  # float32 has room for their squares
+        return np.where(np.isfinite(a), np.clip(a, -1e3, 1e3), a).astype(
+            half
+        )  # squares need float32, which holds places of 1e3 well
     if len(a) == 2 and isinstance(a[1], str):
         is_float = a[1].startswith("float")
         return (rng.standard_normal(a[0]) * scale).astype(half) if is_float else rng.integers(0, 3, a[0]).astype(a[1])

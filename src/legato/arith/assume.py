@@ -91,6 +91,11 @@ class Assumptions:
         self._cases: dict[tuple[Expr, ...], Assumptions] = {}
         self._left = 0
 
+    @property
+    def facts(self) -> tuple[Expr, ...]:
+        """What is at least 0, in the simplest form."""
+        return self._facts
+
     def given(self, *facts: Expr) -> Assumptions:
         """These assumptions and `facts`."""
         return Assumptions(self._axes, (*self._facts, *facts))

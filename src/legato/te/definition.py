@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from random import Random
+from typing import Any, Final
 
 from legato.arith.assume import Assumptions
+from legato.arith.evaluate import evaluate
 from legato.arith.expr import Expr
-from legato.arith.prove import prove_equal
-from legato.base.errors import CompileError
+from legato.arith.prove import provably_different, prove_equal
+from legato.arith.substitute import variables
+from legato.base.errors import CompileError, InternalError
 from legato.base.span import Span
 from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
 from legato.te.tensor import Tensor
 
 __all__ = ["defined"]
+
+_SIZES: Final = 200  # that extents are compared at
+_RANGE: Final = 40  # of each dim, above the least that it may be
 
 
 def defined(
@@ -24,7 +30,9 @@ def defined(
     """What the record's `compute` makes of `operands`: a tensor, or a tuple of them.
 
     CompileError where that is not what its relation says, `ty`: code would write past what is allocated, or leave some
-    of it as it is. Extents must be equal where each of `facts` is at least 0; None: somebody else looks at them.
+    of it as it is. Extents must be equal where each of `facts` is at least 0 (None: somebody else looks at them): those
+    for which that is not proven are compared at sizes drawn by a seed, as symbols that come from elsewhere may have
+    forms that no proof relates.
     """
     assert op.compute is not None
     found = op.compute(*operands, *op.tail(attrs), ty)
@@ -47,7 +55,23 @@ def _is_of(value: Any, ty: Type | None, known: Assumptions | None) -> bool:
 
 
 def _are_equal(a: Expr, b: Expr, known: Assumptions) -> bool:
-    return a is b or prove_equal(a, b) or (known.nonnegative(a - b) and known.nonnegative(b - a))
+    if a is b or prove_equal(a, b) or (known.nonnegative(a - b) and known.nonnegative(b - a)):
+        return True
+    return not provably_different(a, b) and not _differ_somewhere(a, b, known.facts)
+
+
+def _differ_somewhere(a: Expr, b: Expr, facts: Sequence[Expr]) -> bool:
+    """Whether two extents differ at one of the sizes tried, at which each of `facts` is at least 0."""
+    rng = Random(0)
+    found = variables(a, b, *facts)
+    for _ in range(_SIZES):
+        values = {v: rng.randint(v.lo or 0, min((v.lo or 0) + _RANGE, _RANGE if v.hi is None else v.hi)) for v in found}
+        try:
+            if all(evaluate(f, values) >= 0 for f in facts) and evaluate(a, values) != evaluate(b, values):
+                return True
+        except InternalError:  # a division by zero has no value
+            continue
+    return False
 
 
 def _shown(value: Any) -> str:
