@@ -31,7 +31,7 @@ def _with_signs(f: Callable[..., Sequence[Any]]) -> Callable[..., list[Any]]:
 def _pairs(x: Any, y: Any) -> list[Any]:
     return [x + y, x - y, x * y, x / y, x // y, torch.fmod(x, y), torch.remainder(x, y),
             torch.div(x, y, rounding_mode="trunc"), torch.sub(x, y, alpha=4), torch.rsub(x, y, alpha=2),
-            torch.atan2(x, y), torch.copysign(x, y), torch.hypot(x, y)]  # fmt: skip
+            torch.atan2(x, y), torch.copysign(x, y), torch.hypot(x, y), torch.true_divide(x, y)]  # fmt: skip
 
 
 def _choices(x: Any, y: Any) -> list[Any]:

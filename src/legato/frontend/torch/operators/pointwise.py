@@ -74,6 +74,11 @@ def _floor_quotient(b: Emitter, x: Expr, y: Expr) -> Expr:
     return b.where(b.equal(y, zero), quotient, found)
 
 
+@aten("true_divide")
+def true_divide(b: Emitter, self: Value, other: Value) -> Expr:
+    return div(b, self, other)
+
+
 @aten("fmod")
 def fmod(b: Emitter, self: Value, other: Value) -> Expr:
     return combined(b, b.mod, self, other)
