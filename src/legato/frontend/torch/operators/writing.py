@@ -117,9 +117,7 @@ def index_reduce(
 
 def _along(b: Emitter, x: Expr, dim: int, index: Expr, source: Expr, reduction: str) -> Expr:
     """`x` with whole parts of an axis written at subscripts."""
-    whole, at, given, axis = _spread(b, x, dim, index, source)
-    found = _combined(b, "scatter_elements", whole, at, given, reduction, axis=axis)
-    return b.in_shape(found, b.dims_of(x))
+    return _put(b, x, _spread(b, x, dim, index, source), reduction)
 
 
 def _spread(b: Emitter, x: Expr, dim: int, index: Expr, source: Expr) -> tuple[Expr, Expr, Expr, int]:
@@ -178,7 +176,12 @@ def scatter_reduce(
 
 
 def _scattered(b: Emitter, x: Expr, dim: int, index: Expr, src: Expr, reduction: str) -> Expr:
-    whole, at, given, axis = _elements(b, x, dim, index, src)
+    return _put(b, x, _elements(b, x, dim, index, src), reduction)
+
+
+def _put(b: Emitter, x: Expr, parts: tuple[Expr, Expr, Expr, int], reduction: str) -> Expr:
+    """`x` with elements written: `parts` are data, subscripts, updates, and the axis."""
+    whole, at, given, axis = parts
     return b.in_shape(_combined(b, "scatter_elements", whole, at, given, reduction, axis=axis), b.dims_of(x))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, Final
 
 import torch
@@ -89,7 +88,7 @@ def _traced(function: Callable[..., Any], tensors: list[torch.Tensor], operator:
     """The functional graph of an operator."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    table = _table()
+    table = decompositions()
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         fakes = [torch.empty(t.shape, dtype=t.dtype) for t in tensors]
         try:
@@ -101,11 +100,6 @@ def _traced(function: Callable[..., Any], tensors: list[torch.Tensor], operator:
     if any(n.target is operator for n in graph.graph.nodes):
         raise UnsupportedError("no converter")
     return graph
-
-
-@cache
-def _table() -> dict[Any, Callable[..., Any]]:
-    return decompositions()
 
 
 def _is_mutable(node: fx.Node) -> bool:
