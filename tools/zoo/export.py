@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,6 +47,17 @@ def _export(row: Architecture, path: Path) -> None:
     module, inputs = built(row)
     common: dict[str, Any] = {"input_names": list(row.inputs), "opset_version": OPSET, "verbose": False}
     more: dict[str, Any] = {"external_data": False} if row.exporter == "dynamo" else {}
-    with warnings.catch_warnings(), torch.no_grad():
+    with warnings.catch_warnings(), _plain_attention(), torch.no_grad():
         warnings.simplefilter("ignore")  # what exporters say of their future
         torch.onnx.export(module, tuple(inputs.values()), path, dynamo=row.exporter == "dynamo", **common, **more)
+
+
+@contextlib.contextmanager
+def _plain_attention() -> Iterator[None]:
+    """nn.MultiheadAttention by the operators that it is defined by: its fast path has no ONNX operator."""
+    was = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(was)
