@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test heavy quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-torch fuzz-records torch-opinfo onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-torch bench-training bench-pipelines bench-zoo torch-zoo ablation models clean
+.PHONY: help venv demo test heavy quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-torch fuzz-records torch-opinfo onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-torch bench-training bench-pipelines bench-zoo torch-zoo ablation wheel models clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -135,6 +135,10 @@ bench-torch: $(VENV)/.dev .zoo/.made ## torch.compile(backend="legato") beside e
 
 bench-pipelines: $(VENV)/.dev ## pipelines of scikit-learn, LightGBM and XGBoost against ONNX Runtime (ten minutes; BENCH="--only forest" for some)
 	$(BIN)/python -m tools.bench.pipelines $(BENCH)
+
+wheel: $(VENV)/.dev ## dist/legato-…-manylinux_2_17_x86_64.whl: the C library built by Zig's compiler for glibc 2.17 and newer
+	$(BIN)/python -m pip install --quiet 'ziglang==0.17.0'
+	$(BIN)/python -m tools.wheel
 
 models: $(VENV)/.dev ## the model files that tests and benchmarks use, made once, in .models or $$LEGATO_MODELS
 	$(BIN)/python -m tools.models

@@ -1,7 +1,8 @@
 """The one thing pyproject.toml cannot say: compile the C runtime into the package.
 
 The library is plain C11 that is loaded with ctypes: no Python header is involved, so one wheel serves every
-Python 3 of a platform. `CC` names the compiler (default `cc`), `CFLAGS` is appended to the flags below.
+Python 3 of a platform. `CC` names the compiler (default `cc`), `CFLAGS` is appended to the flags below. On other
+platforms than Linux on x86-64 nothing is built: an error says so, before anything is downloaded or compiled.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import sys
 from pathlib import Path
+from sysconfig import get_platform
 
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
@@ -19,6 +22,21 @@ from setuptools.errors import CompileError
 NATIVE = Path("src/legato/runtime/native")
 LIBRARY = "legato.runtime.native.liblegato_rt"
 FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden")
+PLATFORM = "linux-x86_64"
+BUILDS = {"bdist_wheel", "build", "build_ext", "develop", "dist_info", "editable_wheel", "install"}
+INSTEAD = {
+    "win": "WSL 2 (wsl --install), which is such a Linux: install Legato there",
+    "macosx": "a container (examples/container/Dockerfile; docker build --platform linux/amd64) or a virtual machine",
+}
+
+
+def require_platform() -> None:
+    """Exits where the runtime cannot be built, and says what works there. Source distributions are made anywhere."""
+    found = get_platform()
+    if found == PLATFORM or not BUILDS.intersection(sys.argv):
+        return
+    works = INSTEAD.get(found.partition("-")[0], "a machine, virtual machine or container of that kind")
+    sys.exit(f"error: legato: its runtime is for Linux on x86-64, and this is {found}. What works here: {works}.")
 
 
 class BuildNative(build_ext):
@@ -63,6 +81,7 @@ class PlatformWheel(bdist_wheel):
         return ("py3", "none", super().get_tag()[2])
 
 
+require_platform()
 setup(
     ext_modules=[
         Extension(

@@ -61,8 +61,8 @@ def test_stages_are_kept_on_demand() -> None:
 def test_progress_names_stages() -> None:
     said: list[str] = []
     legato.compile(legato.parse(MLP), progress=said.append)
-    assert [s for s in said if s in ("passes", "fuse", "lower", "codegen", "link")] == [
-        "passes", "fuse", "lower", "codegen", "link"
+    assert [s for s in said if s in ("passes", "passes: fuse", "lower", "codegen", "link")] == [
+        "passes", "passes: fuse", "lower", "codegen", "link"
     ]  # fmt: skip
 
 

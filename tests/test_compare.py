@@ -14,12 +14,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 import legato
 from legato.base.errors import CompileError, RunError
-from legato.base.precision import Precision
+from legato.base.precision import NEAR, Precision, near_of
 from legato.base.target import host
 from legato.compare import verify
 from legato.compare.bisect import blame
 from legato.compare.exact import interpret
-from legato.compare.report import NEAR, judge, near_of, nearness
+from legato.compare.report import judge, nearness
 from legato.driver import CompileOptions
 from legato.infer.infer import infer
 from legato.ir.expr import Call, Constant, Expr, Function

@@ -75,6 +75,20 @@ def test_no_compiler(tree: Path) -> None:
     ) in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("platform", "works"), [("macosx-14.0-arm64", "examples/container/Dockerfile"), ("win-amd64", "WSL 2"),
+                            ("linux-aarch64", "virtual machine")]
+)  # fmt: skip
+def test_another_platform_is_told_what_works_there(tree: Path, platform: str, works: str) -> None:
+    """As cross-compilations name it; before the compiler is asked for."""
+    done = build(tree, _PYTHON_HOST_PLATFORM=platform, CC="no-such-compiler")
+    said = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert f"error: legato: its runtime is for Linux on x86-64, and this is {platform}. What works here: " in said
+    assert works in said
+    assert "no-such-compiler" not in said
+
+
 def test_failing_compiler(tree: Path) -> None:
     done = build(tree, CC="false")
     assert done.returncode != 0

@@ -38,6 +38,7 @@ PYTHON = {
     **{
         page: blocks("python", (ROOT / f"docs/{page}.md").read_text())
         for page in (
+            "deploying",
             "devices",
             "from_tvm_relax",
             "layouts",

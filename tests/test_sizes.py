@@ -11,12 +11,12 @@ import pytest
 import legato
 from legato.arith.expr import Var
 from legato.base.errors import CompileError, LegatoError, RunError
-from legato.compare.exact import flat
 from legato.infer.builder import Builder
 from legato.ir.expr import constant
 from legato.ir.module import Module
 from legato.ops.linalg import matmul
 from legato.runtime.executable import Executable
+from legato.runtime.leaves import flat
 from tools.models.record import Array
 
 TEXT = """#[version = "0.0.5"]

@@ -102,6 +102,40 @@ def test_a_machine_that_does_not_say_what_it_is(monkeypatch: pytest.MonkeyPatch,
     assert target.cpu_name() == "unknown"
 
 
+# The first program is compiled as root, who may read whatever Python is made of; the second by somebody else.
+AS_ANOTHER = """
+import os, sys, warnings
+warnings.simplefilter("error")
+import numpy as np
+import legato
+for n in (2, 3):
+    if n == 3:
+        os.environ["HOME"] = sys.argv[1]
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+    exe = legato.compile(legato.parse(f'#[version = "0.0.5"]\\ndef @main(%x: Tensor[({n},), float32]) {{ exp(%x) }}'))
+    print(os.geteuid(), exe(np.zeros(n, np.float32)).tolist())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes somebody else")
+def test_another_user_whose_home_cannot_be_written(tmp_path: Path) -> None:
+    """As in a container of a read-only file system: compiled and run, without a cache and without a word."""
+    own, home = tmp_path / "own", tmp_path / "home"
+    own.mkdir(mode=0o700)
+    home.mkdir(mode=0o755)  # root's
+    settings = ("LEGATO_CACHE_DIR", "XDG_CACHE_HOME")
+    env = {**{k: v for k, v in os.environ.items() if k not in settings}, "HOME": str(own)}
+    done = subprocess.run(
+        [sys.executable, "-c", AS_ANOTHER, str(home)], env=env, capture_output=True, text=True, cwd="/"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["0 [1.0, 1.0]", "65534 [1.0, 1.0, 1.0]"]
+    assert [path.name for path in own.iterdir()] == [".cache"]
+    assert list(home.iterdir()) == []
+
+
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_process_that_is_forked_while_another_thread_compiles_collects_garbage() -> None:
     begun, end = threading.Event(), threading.Event()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from legato.base.target import host
-from legato.compare.exact import flat, interpret
+from legato.compare.exact import interpret
 from legato.compare.tensors import UNFUSED, Tensors, every_tensor, flow, kept_values
 from legato.driver import CompileOptions, main_function
 from legato.infer.infer import infer_text
@@ -21,6 +21,7 @@ from legato.ir.parser import parse
 from legato.ops import table
 from legato.pipelines import DEFAULT
 from legato.runtime.fill import feeds
+from legato.runtime.leaves import flat
 from legato.transform.pass_ import Observer, Pass, run
 from tests.graphs import Program, programs
 

@@ -18,15 +18,16 @@ import numpy as np
 import onnxruntime
 from PIL import Image, ImageDraw, ImageFont
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 import legato
+from legato.cli._progress import progress
 from tools.models import get
 from tools.models.images import image
 from tools.models.page import Line, Run, read_page
 from tools.models.record import Array
 
+Tell = Callable[[str], None]
 NETWORKS = ("ppocr_det", "ppocr_cls", "ppocr_rec")
 ROUNDS = 5
 
@@ -46,19 +47,19 @@ class Reader:
         return lines, time.perf_counter() - start
 
 
-def reader(name: str, prepare: Callable[[Path], Run], step: Callable[[], None]) -> Reader:
-    """A reader whose networks `prepare` makes from their files; `step` is called after each."""
+def reader(name: str, prepare: Callable[[Path, Tell], Run], tell: Tell) -> Reader:
+    """A reader whose networks `prepare` makes from their files; `tell` hears which, and how far it is."""
     start, networks = time.perf_counter(), list[Run]()
     for network in NETWORKS:
-        networks.append(prepare(get(network).path()))
-        step()
+        tell(what := f"{name} gets {network} ready")
+        networks.append(prepare(get(network).path(), lambda part, what=what: tell(f"{what}: {part}")))  # type: ignore[misc]
     detect, classify, recognise = networks
     return Reader(name, (detect, classify, recognise), time.perf_counter() - start)
 
 
-def with_legato(path: Path, threads: int) -> Run:
+def with_legato(path: Path, threads: int, tell: Tell) -> Run:
     """One network, compiled for pictures of any size."""
-    run = legato.compile(path, threads=threads)
+    run = legato.compile(path, threads=threads, progress=tell)
 
     def call(x: Array) -> Array:
         y = run(x)
@@ -83,11 +84,13 @@ def with_onnxruntime(path: Path, threads: int) -> Run:
     return call
 
 
-def measure(readers: tuple[Reader, Reader], page: Image.Image) -> list[tuple[list[Line], float]]:
+def measure(readers: tuple[Reader, Reader], page: Image.Image, tell: Tell) -> list[tuple[list[Line], float]]:
     """What each reader reads, and its median time of some rounds in turn, after one to warm up."""
+    tell("reading the page")
     read = [reader.read(page)[0] for reader in readers]
     times: list[list[float]] = [[], []]
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
+        tell(f"reading the page: round {number + 1} of {ROUNDS}")
         for index, each in enumerate(readers):
             times[index].append(each.read(page)[1])
     return [(lines, statistics.median(taken)) for lines, taken in zip(read, times, strict=True)]
@@ -146,13 +149,12 @@ def main() -> int:
     args = parser.parse_args()
     console = Console()
     page = Image.open(args.picture).convert("RGB") if args.picture else image("page.png")
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("compiling PP-OCR", total=2 * len(NETWORKS))
+    with progress("demo", quiet=False, plain=True) as tell:
         readers = (
-            reader("Legato", lambda path: with_legato(path, args.threads), lambda: progress.advance(task)),
-            reader("ONNX Runtime", lambda path: with_onnxruntime(path, args.threads), lambda: progress.advance(task)),
+            reader("Legato", lambda path, tell: with_legato(path, args.threads, tell), tell),
+            reader("ONNX Runtime", lambda path, tell: with_onnxruntime(path, args.threads), tell),
         )
-    results = measure(readers, page)
+        results = measure(readers, page, tell)
     equal = report(console, readers, results)
     draw(page, results[0][0], args.output)
     console.print(f"The page with its boxes, and what was read: {args.output}")

@@ -4,7 +4,8 @@
     y = exe(x)
     exe.save("model.legato");  exe = legato.load("model.legato")
 
-Everything is imported on use: `import legato` costs no more than NumPy.
+Everything is imported on use: `import legato` costs no more than NumPy. Loading and running takes NumPy alone; the rest
+is a MissingError where the packages of `legato[compiler]` are not installed.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ one name for all; the image is linked with the names that the program gives.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import BytesIO
 
@@ -28,6 +28,7 @@ from legato.tir.equal import program_key
 __all__ = ["KERNEL", "Assembler", "Emitted", "Objects", "llvm_modules"]
 
 KERNEL = "kernel"  # the name of the function in the object of a kernel
+Tell = Callable[[str], None]  # progress: how far it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +85,13 @@ class Assembler:
         if with_hosts:
             yield from _host_modules(program, self.target, offsets)
 
-    def compile(self, emitted: Emitted, lowered: LoweredModule, program: HostProgram) -> Objects:
-        """The objects of `program`. What was made of it and `lowered` is kept for other processes."""
+    def compile(
+        self, emitted: Emitted, lowered: LoweredModule, program: HostProgram, tell: Tell | None = None
+    ) -> Objects:
+        """The objects of `program`. What was made of it and `lowered` is kept for other processes. tell: hears how many
+        modules of how many are compiled."""
         expected = len(emitted.kernels) + (emitted.found is None)
-        made, compiled = self._made(emitted.texts, expected) if expected else ([], 0)
+        made, compiled = self._made(emitted.texts, expected, tell) if expected else ([], 0)
         code = {name: found.code for name, found in program.found.items()}
         code |= zip(emitted.kernels, made, strict=False)
         hosts = made[len(emitted.kernels) :] if emitted.found is None else emitted.found
@@ -101,10 +105,11 @@ class Assembler:
             )
         return Objects({name: code[name] for name in program.facts}, hosts, compiled)
 
-    def _made(self, texts: Iterable[str], expected: int) -> tuple[list[bytes], int]:
+    def _made(self, texts: Iterable[str], expected: int, tell: Tell | None) -> tuple[list[bytes], int]:
         from legato.codegen.build import build_objects  # only for what was never compiled
 
-        return build_objects(texts, expected, self.target, cache=self.cache)
+        told = None if tell is None else lambda done, count: tell(f"{done} of {count} modules compiled")
+        return build_objects(texts, expected, self.target, cache=self.cache, progress=told)
 
     def _keep(
         self,

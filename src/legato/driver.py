@@ -293,7 +293,7 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
     source = str(mod)
     if has_half(source):
         raise CompileError("a name or string of the program has half a character", hint="names are Unicode text")
-    observer = Observer(keep=options.keep, progress=options.progress)
+    observer = Observer(keep=options.keep, progress=clock.told("passes"))
     with clock("passes"):
         require_shallow(OutlineBranches()(mod))  # what it leaves: closures in closures, say
         mod, externals, packed = taken_out(mod, options.generators, options.packed)
@@ -314,7 +314,7 @@ def _compiled(mod: Module, options: CompileOptions) -> Compiled:
         constants = segment.finished([*arrays, *stored])
     with clock("codegen"):
         emitted = assembler.emit(program, constants.offsets)
-        objects = assembler.compile(emitted, lowered, program)
+        objects = assembler.compile(emitted, lowered, program, clock.told("codegen"))
     with clock("link"):
         image = _linked(objects, [*program.functions, *program.facts])
         is_all = peak_memory(program.functions, program.plans)[1]
@@ -428,6 +428,11 @@ class _Clock:
         if self.progress is not None:
             self.progress(stage)
         return _Stage(self, stage)
+
+    def told(self, stage: str) -> Progress | None:
+        """What takes how far a stage is; None where nobody wants to know."""
+        tell = self.progress
+        return None if tell is None else lambda part: tell(f"{stage}: {part}")
 
 
 @dataclass(slots=True)

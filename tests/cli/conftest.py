@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Done:
-    """What one call of the command line did."""
+    """What one call of the command line did; `told`: the lines of progress, which `err` is without."""
 
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
+    def __init__(self, code: int, out: str, err: str, told: list[str]) -> None:
+        self.code, self.out, self.err, self.told = code, out, err, told
 
     @property
     def json(self) -> Any:
@@ -47,6 +48,9 @@ def call(capsys: pytest.CaptureFixture[str]) -> Any:
         except SystemExit as end:
             code = int(end.code or 0)
         captured = capsys.readouterr()
-        return Done(code, captured.out, captured.err)
+        lines = captured.err.splitlines(keepends=True)
+        is_progress = [re.match(r"legato (compile|bench|verify): (?!error: )", line) is not None for line in lines]
+        err = "".join(line for line, is_told in zip(lines, is_progress, strict=True) if not is_told)
+        return Done(code, captured.out, err, [line for line, told in zip(lines, is_progress, strict=True) if told])
 
     return run

@@ -164,12 +164,6 @@ def test_module_runs_as_a_program() -> None:
     assert (done.returncode, done.stdout) == (0, f"legato {legato.__version__}\n")
 
 
-def test_no_colour_and_no_progress_when_piped() -> None:
-    done = process("compile", "mlp.relay", "-o", "a.legato")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "\x1b" not in done.stdout
-
-
 def test_a_reader_that_has_seen_enough() -> None:
     code = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); from legato.cli import main; sys.exit(main())"
     with subprocess.Popen(

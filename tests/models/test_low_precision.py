@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import legato
+from legato.base.precision import NARROW
 from legato.base.target import host
-from legato.compare.exact import flat, in_order
-from legato.compare.report import NARROW
+from legato.runtime.leaves import flat, in_order
 from tests.heavy import light, marked
 from tools.models import get
 

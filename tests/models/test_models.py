@@ -11,10 +11,10 @@ import pytest
 
 import legato
 from legato.compare import compare, peer
-from legato.compare.exact import flat, in_order
 from legato.compare.report import nearness
 from legato.ir.module import Module
 from legato.runtime.executable import Executable
+from legato.runtime.leaves import flat, in_order
 from tests.heavy import BIG, HEAVY, light
 from tools.models import MODELS, Model, get
 from tools.models.record import Array, Feeds

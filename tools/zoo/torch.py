@@ -28,7 +28,8 @@ from torch.utils import _pytree as pytree
 
 import legato
 from legato.base.errors import LegatoError
-from legato.compare.report import NEAR, nearness
+from legato.base.precision import NEAR
+from legato.compare.report import nearness
 from legato.frontend.torch import from_torch
 from tools.zoo.build import plain
 from tools.zoo.table import TABLE, Architecture, Input, feeds

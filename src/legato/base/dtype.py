@@ -113,8 +113,15 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
-        """The NumPy dtype (ml_dtypes' for bfloat16 and what only stores; of strings that of objects, Python's)."""
+        """The NumPy dtype; of strings that of objects, Python's; of bfloat16 and what only stores that of ml_dtypes, or
+        `codes` where that is not installed."""
         return _numpy(self.name)
+
+    @property
+    def codes(self) -> np.dtype[np.generic]:
+        """Of what NumPy has no dtype for: records of one field, called as the dtype, which is an element's bits. They
+        need nothing but NumPy, and are taken for no numbers."""
+        return np.dtype([(self.name, "<u2" if self.bits == 16 else "u1")])
 
     @property
     def stored(self) -> np.dtype[np.generic]:
@@ -125,8 +132,10 @@ class DType:
 @cache
 def _numpy(name: str) -> np.dtype[np.generic]:
     if name == "bfloat16" or name in FORMATS:
-        import ml_dtypes  # imported on use: it costs start-up time
-
+        try:
+            import ml_dtypes  # imported on use: it costs start-up time
+        except ImportError:  # what was compiled runs without it
+            return BY_NAME[name].codes
         found: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, name))
         return found
     return np.dtype("int64" if name in ("handle", "index") else "object" if name == "string" else name)
@@ -185,7 +194,13 @@ def _numpy_name(given: Any) -> str:
         if given is not None:
             found = np.dtype(given)
             is_text = found.kind in "UT" or (found.kind == "O" and (given is object or isinstance(given, np.dtype)))
-            return "string" if is_text else str(found.name)
+            return "string" if is_text else _record_name(found) or str(found.name)
     except (TypeError, ValueError):
         pass
     raise TypeCheckError(f"a {type(given).__name__} is no dtype", hint="one of " + ", ".join(BY_NAME))
+
+
+def _record_name(found: np.dtype[Any]) -> str | None:
+    """The name of the dtype whose `codes` these records are, where they are its arrays'."""
+    kind = None if found.names is None else BY_NAME.get(found.names[0])
+    return kind.name if kind is not None and kind.numpy == found else None

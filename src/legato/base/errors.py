@@ -13,6 +13,7 @@ LegatoError
 │   └── GeneratorError      a code generator that is missing, fails, or whose engine gives something else
 ├── ArtifactError           a damaged, foreign or incompatible artifact file
 ├── PlatformError           an operating system, CPU or toolchain that Legato does not support
+├── MissingError            a package that is not installed; an ImportError, too
 └── InternalError           a bug of ours, never the user's fault
 
 KeyboardInterrupt
@@ -37,6 +38,7 @@ __all__ = [
     "InternalError",
     "InterruptError",
     "LegatoError",
+    "MissingError",
     "PackedError",
     "ParseError",
     "PlatformError",
@@ -200,6 +202,10 @@ class ArtifactError(LegatoError):
 
 class PlatformError(LegatoError):
     """An operating system, CPU or toolchain that Legato does not support."""
+
+
+class MissingError(LegatoError, ImportError):
+    """A package that is wanted is not installed; the message says how to install it. `name` is that of a module."""
 
 
 class InternalError(LegatoError):

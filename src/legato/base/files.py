@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
-import shutil
 import stat
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from io import BufferedReader
@@ -40,8 +37,8 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     found = _status(path)
     is_special = found is not None and not stat.S_ISREG(found.st_mode)
     target = Path(path if is_special else os.path.realpath(_plain(path)))
-    folder = Path(tempfile.gettempdir()) if is_special else target.parent
-    temporary = folder / f".legato-{secrets.token_hex(8)}.tmp"  # short: a name may be as long as the system allows
+    folder = _scratch() if is_special else target.parent
+    temporary = folder / f".legato-{os.urandom(8).hex()}.tmp"  # short: a name may be as long as the system allows
     try:
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666))
         write(temporary)
@@ -59,6 +56,12 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _scratch() -> Path:
+    import tempfile  # on use
+
+    return Path(tempfile.gettempdir())
 
 
 def _plain(path: str | Path) -> str:
@@ -90,6 +93,8 @@ def _adopt(temporary: Path, old: os.stat_result | None) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
+    import shutil  # on use, as all that loading does not need: it costs start-up time
+
     with open(source, "rb") as file, open(target, "wb", buffering=0) as out:
         shutil.copyfileobj(file, out)
 

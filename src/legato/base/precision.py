@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 from legato.base.errors import CompileError
 
-__all__ = ["Precision", "precision"]
+__all__ = ["NARROW", "NEAR", "Precision", "near_of", "precision"]
+
+NEAR: Final = 1e-3  # distance of outputs from another engine's that is allowed, as a share of their range
+NARROW: Final = 0.05  # the same where factors are bfloat16: what eight bits of mantissa may leave after many layers
 
 
 class Precision(enum.Enum):
@@ -36,3 +40,8 @@ def precision(name: str | Precision | None) -> Precision:
             return known
     names = ", ".join(p.value for p in Precision)
     raise CompileError(f"unknown precision {name!r}", hint=f"one of {names}")
+
+
+def near_of(precision: Precision) -> float:
+    """The distance from another implementation that is allowed, as a share of the range."""
+    return NARROW if precision is Precision.BFLOAT16 else NEAR

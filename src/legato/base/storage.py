@@ -9,7 +9,8 @@ import numpy as np
 from legato.base.dtype import DType, dtype, float32, int32
 from legato.base.formats import FORMATS, IntFormat
 
-__all__ = ["bits_of", "carrier", "code_of", "decoded", "encoded", "largest", "number_of", "reinterpreted", "whole"]
+__all__ = ["bits_of", "carrier", "code_of", "decoded", "encoded", "largest", "number_of", "reinterpreted", "to_odd",
+           "whole"]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 
@@ -56,10 +57,10 @@ def encoded(x: Array, kind: DType) -> Array:
         small = whole(numbers, made.min, made.max, np.dtype(np.int8)) if given.is_float else numbers.astype(np.int8)
         return small.astype(kind.numpy)
     with np.errstate(all="ignore"):
-        return (_to_odd(numbers) if numbers.dtype == np.float64 else numbers).astype(kind.numpy)
+        return (to_odd(numbers) if numbers.dtype == np.float64 else numbers).astype(kind.numpy)
 
 
-def _to_odd(x: Array) -> Array:
+def to_odd(x: Array) -> Array:
     """float64 as float32, rounded to odd, so that a second rounding is a correct single one."""
     near = x.astype(np.float32)
     back = near.astype(np.float64)

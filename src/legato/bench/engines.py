@@ -12,10 +12,9 @@ import numpy as np
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import RunError
-from legato.compare.exact import flat, in_order
-from legato.compare.peer import outputs, session
-from legato.compare.report import NARROW, NEAR, near_of
+from legato.base.precision import NARROW, NEAR, near_of
 from legato.runtime.executable import Executable
+from legato.runtime.leaves import flat, in_order
 
 __all__ = ["PEERS", "Array", "Engine", "Feeds", "legato_engine"]
 
@@ -47,6 +46,8 @@ def onnxruntime_engine(path: Path, feeds: Feeds, threads: int, fixed: bool) -> E
 
     fixed: symbolic dims are given the sizes that `feeds` have, before it optimises.
     """
+    from legato.compare.peer import outputs, session  # with the compiler
+
     dims = _symbolic(session(path, threads), feeds) if fixed else {}
     running = session(path, threads, dims=dims)
     import onnxruntime

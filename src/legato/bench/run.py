@@ -7,34 +7,33 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from dataclasses import field as dataclass_field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import legato
 from legato._version import __version__
 from legato.base.dataclass import dataclass
-from legato.base.errors import CompileError, LegatoError, RunError
+from legato.base.errors import CompileError, LegatoError, MissingError, RunError
 from legato.base.precision import Precision
 from legato.base.precision import precision as as_precision
 from legato.base.target import cpu_name
 from legato.base.target import target as as_target
 from legato.bench.engines import PEERS, Array, Engine, Feeds, legato_engine
-from legato.bench.fork_join import fork_join
 from legato.bench.measure import Rounds, measure
 from legato.bench.modes import largest
 from legato.bench.startup import Startup, compile_twice, load_seconds
 from legato.bench.statistics import Ratio, Times, ratio, times, undecided
-from legato.compare.exact import in_order, interpret
-from legato.compare.report import nearness
-from legato.driver import CompileOptions, compile_module, load_model
-from legato.ir.module import Module
-from legato.ops._by_reference import ByReference
 from legato.runtime.binding import cpu_count
-from legato.runtime.executable import Executable, load
+from legato.runtime.executable import Executable
 from legato.runtime.fill import Fill, feeds
-from legato.transform.infer_types import InferTypes
+from legato.runtime.leaves import in_order
+
+if TYPE_CHECKING:
+    from legato.ir.module import Module
 
 __all__ = ["Agreement", "Maker", "Result", "bench", "reason"]
 
@@ -154,10 +153,12 @@ def bench(
         tell("comparing outputs")
         agreement = field.agreement()
         if not all(a.agrees for a in agreement.values()) and model.suffix != ".legato":
+            from legato.driver import load_model
+
             tell("interpreting in float64")
             ours = field.is_exact(load_model(model, shapes=shapes, constants=fixed), exe)
             agreement = {name: a if a.agrees else replace(a, ours=ours) for name, a in agreement.items()}
-        probe = fork_join(as_target("host"), field.threads).seconds
+        probe = _probe(field.threads)
         limit = 10 * rounds if max_rounds is None else max_rounds
 
         def told(number: int) -> None:
@@ -236,6 +237,10 @@ class _Field:
 
     def is_exact(self, module: Module, exe: Executable) -> bool:
         """Whether Legato's outputs are near those of the interpreter in float64."""
+        from legato.compare.exact import interpret
+        from legato.compare.report import nearness
+        from legato.transform.infer_types import InferTypes
+
         exact = interpret(InferTypes()(module), in_order(exe, self.given), float64=True)
         ours = self.engines[0]
         pairs = zip(ours.call(), exact, strict=True)
@@ -274,6 +279,8 @@ def _variants(model: Path, target: str, shapes: Shapes, constants: Feeds) -> dic
     def compiled(precision: Precision, given: Feeds, threads: int, fixed: bool) -> Engine:
         if model.suffix == ".legato":
             raise RunError(f"{model} is compiled already\n  hint: give the model to compare precisions")
+        from legato.driver import CompileOptions, compile_module, load_model
+
         options = CompileOptions(as_target(target), threads, precision=precision)
         exe = compile_module(load_model(model, shapes=shapes, constants=constants), options).executable
         return legato_engine(exe, given, __version__, f"legato-{precision.value}")
@@ -299,6 +306,8 @@ def _ready(
         if shapes or constants or target != "host" or as_precision(precision) is not Precision.DEFAULT:
             raise CompileError(f"{model} is compiled already: shapes, constants, target and precision are for models")
     else:
+        import_module("legato.base.compiler")  # a MissingError where its packages are not
+
         tell("compiling, cold and from the cache")
         artifact = scratch / "model.legato"
         values = None
@@ -315,10 +324,21 @@ def _ready(
         )
     tell("loading")
     startup = Startup(cold, cached, load_seconds(artifact))
-    return load(artifact, threads=threads, host_ops=ByReference()), startup
+    return legato.load(artifact, threads=threads), startup
+
+
+def _probe(threads: int) -> Callable[[], float]:
+    """What gives the fork-join time, by a kernel that is compiled on the spot: 0 where there is no compiler."""
+    try:
+        from legato.bench.fork_join import fork_join
+    except MissingError:
+        return lambda: 0.0
+    return fork_join(as_target("host"), threads).seconds
 
 
 def _agreement(ours: Sequence[Array], theirs: Sequence[Array], near: float) -> Agreement:
+    from legato.compare.report import nearness
+
     if len(ours) != len(theirs):
         return Agreement(float("inf"), False)
     pairs = [nearness(a, b, near) for a, b in zip(ours, theirs, strict=True)]

@@ -6,7 +6,8 @@
               3    a bug in Legato
 
 Every verb takes --json, and prints one object then: "legato" (the version), "verb", "exit", and its own keys, or
-"error". Progress is shown on a terminal only; nothing is written but what -o names and the kernel cache.
+"error". Progress is shown on standard error, that of what takes long (compile, verify, bench) also where it is no
+terminal, and never with --json; nothing is written but what -o names and the kernel cache.
 """
 
 from __future__ import annotations

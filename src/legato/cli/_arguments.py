@@ -238,7 +238,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray] | list[np.ndarray]:
 def _restored(array: np.ndarray) -> np.ndarray:
     """NumPy's files know bfloat16 as two bytes of nothing in particular."""
     if array.dtype.kind == "V" and array.dtype.itemsize == 2:
-        import ml_dtypes
+        from legato.base.dtype import bfloat16
 
-        return array.view(ml_dtypes.bfloat16)
+        return array.view(bfloat16.numpy)
     return array

@@ -61,14 +61,18 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes a .npz file (under exactly this name), codes of at most 8 bits as bytes; OSError where that fails,
+    """Writes a .npz file (under exactly this name), codes as bytes; OSError where that fails,
     RunError for strings that such a file would change."""
     import numpy as np
 
+    from legato.base.codes import has_codes
     from legato.base.dtype import dtype
     from legato.base.strings import as_stored
 
-    known = {name: a.view("V1") if dtype(a.dtype).is_storage else as_stored(a, name) for name, a in arrays.items()}
+    known = {
+        name: a.view(f"V{a.itemsize}") if has_codes(dtype(a.dtype)) else as_stored(a, name)
+        for name, a in arrays.items()
+    }
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:

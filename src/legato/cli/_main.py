@@ -9,8 +9,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -18,13 +17,15 @@ from legato._version import __version__
 from legato.base.errors import InternalError, LegatoError, UnsupportedError
 from legato.base.spelling import command_line
 from legato.cli import bench, cache, check, compile, doctor, opt, profile, run, show, verify
-from legato.cli._answer import BUG, FAULT, INTERRUPTED, NO, YES, Answer, Tell
+from legato.cli._answer import BUG, FAULT, INTERRUPTED, NO, YES, Answer
 from legato.cli._code import take_code
 from legato.cli._files import require_own_outputs
+from legato.cli._progress import progress
 
 __all__ = ["VERBS", "main"]
 
 VERBS: tuple[ModuleType, ...] = (check, compile, run, bench, profile, verify, show, opt, doctor, cache)
+_WAITED_FOR = (compile, bench, verify)  # they say what they are at to pipes and files, too
 
 PLEASE = "\n  this is a bug in Legato; please report it"
 
@@ -88,13 +89,13 @@ def _parser(is_json: bool = False) -> argparse.ArgumentParser:
         own = verbs.add_parser(_name(verb), help=summary, description=f"{summary[:1].upper()}{summary[1:]}. {rest}")
         verb.add_arguments(own)
         own.add_argument("--json", action="store_true", help="print one JSON object")
-        own.set_defaults(run=verb.run, parser=own)
+        own.set_defaults(run=verb.run, parser=own, waits=verb in _WAITED_FOR)
     return parser
 
 
 def _run(args: argparse.Namespace) -> int:
     try:
-        with _progress(args.json) as tell, command_line():
+        with progress(f"legato {args.verb}", quiet=args.json, plain=args.waits) as tell, command_line():
             take_code(args)
             require_own_outputs(args)
             answer: Answer = args.run(args, tell)
@@ -128,15 +129,3 @@ def _json(verb: str | None, code: int, data: dict[str, Any]) -> str:
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
     answer = {"legato": __version__, "verb": verb, "exit": code, **data}
     return json.dumps(answer, ensure_ascii=encoding != "utf8")
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Tell]:
-    """Says what is being done, in one line that changes, if someone is there to see it."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda what: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("starting") as status:
-        yield lambda what: status.update(what)

@@ -102,12 +102,17 @@ def _file(args: argparse.Namespace) -> Iterator[Path]:
         yield path
 
 
+def _fork_join(r: Result) -> str:
+    is_measured = r.threads == 1 or any(r.fork_joins)
+    return seconds(r.fork_join) if is_measured else "not measured, which takes the compiler"
+
+
 def _text(r: Result) -> str:
     head = [
         ("model", r.model),
         ("inputs", ", ".join(r.inputs)),
         ("machine", f"{r.machine}, {r.target}, {r.threads} threads"),
-        ("fork-join", f"{seconds(r.fork_join)}, in {r.within} of {counted(r.rounds, 'round')}"),
+        ("fork-join", f"{_fork_join(r)}, in {r.within} of {counted(r.rounds, 'round')}"),
     ]
     if r.startup is not None:
         if r.startup.cold is not None and r.startup.cached is not None:

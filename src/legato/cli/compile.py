@@ -43,13 +43,13 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     from legato.driver import compile_module, load_model, split_shapes
 
     start = time.perf_counter()
-    tell("reading")
+    tell(f"reading {args.model}")
     generators = take_generators(args)
     shapes, sizes = split_shapes(_arguments.program(args), _arguments.shapes(args))
     mod = load_model(_arguments.program(args), shapes=shapes, constants=_arguments.constants(args))
     read = time.perf_counter() - start
     compiled = compile_module(mod, replace(_arguments.options(args, tell), sizes=sizes, generators=generators))
-    tell("writing")
+    tell(f"writing {args.output}")
     compiled.executable.save(args.output)
     data = _facts(args.output, compiled, time.perf_counter() - start, {"read": read, **compiled.seconds})
     return Answer(data, _text(data))
@@ -109,9 +109,10 @@ def _emitted(args: argparse.Namespace, tell: Tell) -> str:
     from legato.transform.pass_ import Observer, run
 
     options = _arguments.options(args, tell, ["tir"])
-    observer = Observer(keep=options.keep, progress=tell)
-    tell("reading")
+    observer = Observer(keep=options.keep, progress=lambda name: tell(f"passes: {name}"))
+    tell(f"reading {args.model}")
     mod = run(_arguments.module(args), options.pipeline, observer)
+    tell("lower")
     _, program = lower_module(mod, options, observer)
     if args.emit == "ir":
         return str(observer.kept["tir"])
@@ -119,5 +120,5 @@ def _emitted(args: argparse.Namespace, tell: Tell) -> str:
     modules = llvm_modules(program, options.target, constant_offsets(constants))
     if args.emit == "llvm":
         return "\n".join(modules)
-    tell("compiling")
+    tell("codegen")
     return "\n".join(assembly(text, options.target) for text in modules)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from legato._version import __version__
-from legato.base.errors import PlatformError
+from legato.base.errors import MissingError, PlatformError
 from legato.cli._answer import NO, YES, Answer, Tell, rows, seconds, size
 
 __all__ = ["add_arguments", "run"]
@@ -29,15 +30,17 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     from legato.base.target import cpu_name
     from legato.cli.cache import entries, where
 
-    folder, problem = where()
+    compiler = _compiler()
+    folder, problem = where() if compiler is None else (None, "nothing is compiled here")
     data: dict[str, Any] = {
         "version": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
         "cpu": cpu_name(),
         **_machine(),
+        "compiler": compiler,
         "packages": {name: _version(name) for name in PACKAGES},
-        "cache": {"folder": folder, "problem": problem, "bytes": sum(entries().values())},
+        "cache": {"folder": folder, "problem": problem, "bytes": 0 if compiler else sum(entries().values())},
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("LEGATO_")},
     }
     if args.peaks and not data["problem"]:
@@ -71,6 +74,15 @@ def _machine() -> dict[str, Any]:
         return {"problem": str(error), "target": None, "threads": None}
 
 
+def _compiler() -> str | None:
+    """Why nothing can be compiled here, if so."""
+    try:
+        import_module("legato.base.compiler")
+    except MissingError as error:
+        return f'not installed ({error.name} is missing): pip install "legato[compiler]"'
+    return None
+
+
 def _version(name: str) -> str | None:
     try:
         return version(name)
@@ -97,6 +109,8 @@ def _text(data: dict[str, Any]) -> str:
         number = peak["threads"]
         what = f"{number} thread{'s' if number > 1 else ''}: {peak['flops'] / 1e9:.0f} GFLOP/s; GB/s: {rates}"
         table.append(("peaks", f"{what}; fork-join {seconds(peak['fork_join'])}"))
+    if data["compiler"]:
+        table.append(("compiler", data["compiler"]))
     table.append(("packages", ", ".join(f"{name} {found}" for name, found in data["packages"].items() if found)))
     table.append(("cache", data["cache"]["problem"] or f"{data['cache']['folder']}: {size(data['cache']['bytes'])}"))
     table += [("setting", f"{name}={value}") for name, value in data["environment"].items()]

@@ -116,9 +116,12 @@ def _value(info: ObjectInfo, value: Data) -> dict[str, Any]:
 def _describe(name: str, array: np.ndarray) -> dict[str, Any]:
     import numpy as np
 
+    from legato.base.codes import decode
+    from legato.base.dtype import dtype
+
     if array.dtype.kind == "O":
         return {"name": name, "type": f"string{list(array.shape)}", "value": str(array.ravel()[:_SHOWN].tolist())}
-    wide = array.astype(np.float64)
+    wide = decode(array).astype(np.float64)
     with np.errstate(all="ignore"):  # infinities have a mean, too, or none
         low, high, mean = (float(f(wide)) if wide.size else 0.0 for f in (np.min, np.max, np.mean))
-    return {"name": name, "type": f"{array.dtype}{list(array.shape)}", "min": low, "max": high, "mean": mean}
+    return {"name": name, "type": f"{dtype(array.dtype)}{list(array.shape)}", "min": low, "max": high, "mean": mean}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from legato.base.config import config
 from legato.base.forks import forkable_lock
@@ -10,7 +10,7 @@ from legato.base.sources import sources_digest
 from legato.base.target import Target
 from legato.codegen.cache import KernelCache
 from legato.codegen.level import toolchain
-from legato.codegen.workers import Workers
+from legato.codegen.workers import Progress, Workers
 from legato.runtime.binding import cpu_count
 
 __all__ = ["build_objects", "identity"]
@@ -25,11 +25,12 @@ def build_objects(
     target: Target,
     *,
     cache: KernelCache,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> tuple[list[bytes], int]:
     """The ELF object of each LLVM module in `modules`, and how many of them had to be compiled.
 
-    The workers compile while modules, about `expected` of them, are still being made.
+    The workers compile while modules, about `expected` of them, are still being made. progress: told how many of those
+    that have to be compiled are, while this process waits for the last.
     """
     code = (
         identity(target) if cache.limit or expected > FEW else None
@@ -46,14 +47,12 @@ def build_objects(
                 workers.add(n, text)
             else:
                 found[n] = hit
-        made = workers.finish()
+        made = workers.finish(progress)
     lasts = cache.limit > 0 and code is not None and code == identity(target)
-    for done, (n, data) in enumerate(made.items(), 1):
+    for n, data in made.items():
         found[n] = data
         if lasts:
             cache.put(keys[n], data)
-        if progress is not None:
-            progress(done, len(made))
     if made:
         cache.prune()
     return [found[n] for n in range(len(keys))], len(made)

@@ -21,9 +21,10 @@ from legato.base.forks import forkable_lock
 from legato.base.target import Target
 from legato.codegen.wire import read_fields, write_fields
 
-__all__ = ["Workers", "interpreter", "search_path"]
+__all__ = ["Progress", "Workers", "interpreter", "search_path"]
 
 Compile = Callable[[str], bytes]
+Progress = Callable[[int, int], None]
 Process = subprocess.Popen[bytes]
 PATIENCE: Final = 60.0  # seconds: what a worker has not compiled by then is compiled here, too
 _PACKAGE_ROOT: Final = str(Path(__file__).parents[2])
@@ -79,13 +80,15 @@ class Workers:
             heappush(self._waiting, (-len(text), number))
             self._changed.notify()
 
-    def finish(self) -> dict[int, bytes]:
-        """The objects of all modules, by their numbers."""
+    def finish(self, progress: Progress | None = None) -> dict[int, bytes]:
+        """The objects of all modules, by their numbers. progress: told how many of how many there are."""
         with self._changed:
             self._is_complete = True
             self._changed.notify_all()
         while (n := self._next_here()) is not None:
             self._finished(n, self._compile(self._texts[n]))
+            if progress is not None:
+                progress(len(self._results), len(self._texts))
         return self._results
 
     def __enter__(self) -> Self:

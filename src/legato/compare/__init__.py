@@ -10,6 +10,7 @@ Runtime is off. `report.judge` has the rule, `run` puts it together, `bisect` fi
 
 from __future__ import annotations
 
+from legato.base import compiler as _compiler  # noqa: F401  # a MissingError where its packages are not
 from legato.compare.report import Culprit, OutputReport, Report
 from legato.compare.run import compare, verify
 

@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from legato.base.errors import CompileError, InternalError, RunError
-from legato.compare.exact import flat, interpret
+from legato.compare.exact import interpret
 from legato.compare.prefixes import FirstWrong, first_wrong
 from legato.compare.report import Culprit, judge, nearness
 from legato.driver import CompileOptions, compile_module
 from legato.ir.expr import Function, GlobalVar
 from legato.ir.module import Module
 from legato.lower.signature import input_types
+from legato.runtime.leaves import flat
 from legato.transform._external import ONLY_THEIRS, compiler_of, is_external
 from legato.transform.outline_external import OutlineExternal
 from legato.transform.pass_ import Observer, Pass, run

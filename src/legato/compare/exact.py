@@ -12,9 +12,9 @@ from legato.interp import Observer, evaluate
 from legato.ir.expr import Function
 from legato.ir.module import Module
 from legato.ir.types import ShapeType, TupleType, Type
-from legato.runtime.executable import Executable
+from legato.runtime.leaves import flat
 
-__all__ = ["flat", "in_order", "interpret"]
+__all__ = ["interpret"]
 
 Array = np.ndarray[Any, Any]
 
@@ -43,17 +43,3 @@ def _packed(ty: Type | None, leaves: Iterator[Array]) -> Any:
     if isinstance(ty, ShapeType):
         return tuple(int(next(leaves)) for _ in ty.dims or ())
     return next(leaves)
-
-
-def flat(value: Any) -> Iterator[Array]:
-    """The arrays in `value`, an array or nested tuples of them."""
-    if isinstance(value, tuple):
-        for part in value:
-            yield from flat(part)
-    else:
-        yield np.asarray(value)
-
-
-def in_order(exe: Executable, inputs: Mapping[str, Any]) -> list[Array]:
-    """Named inputs in the executable's order."""
-    return [np.asarray(inputs[tensor.name]) for tensor in exe.inputs]

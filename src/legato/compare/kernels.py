@@ -21,8 +21,9 @@ from legato.arith.expr import fresh
 from legato.arith.substitute import substitute
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, RunError
-from legato.compare.exact import flat, in_order, interpret
-from legato.compare.report import OutputReport, judge, near_of
+from legato.base.precision import near_of
+from legato.compare.exact import interpret
+from legato.compare.report import OutputReport, judge
 from legato.driver import CompileOptions, compile_module
 from legato.ir.call_tir import call_tir
 from legato.ir.expr import Expr, Function, GlobalVar, TupleGetItem, Var, tuple_of
@@ -30,6 +31,7 @@ from legato.ir.module import Module
 from legato.ir.types import TensorType
 from legato.runtime.executable import Executable
 from legato.runtime.fill import Fill, feeds
+from legato.runtime.leaves import flat, in_order
 from legato.tir.buffer import Buffer
 from legato.tir.stmt import Func, FuncKind
 from legato.tir.walk import buffers_read, buffers_written

@@ -15,7 +15,7 @@ import numpy as np
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, InternalError, RunError
 from legato.base.node import post_order
-from legato.compare.exact import flat, interpret
+from legato.compare.exact import interpret
 from legato.ir.expr import Call, Expr, Function, Tuple, Var
 from legato.ir.let import Binding, chain, lets
 from legato.ir.module import Module
@@ -23,6 +23,7 @@ from legato.ir.op import Op
 from legato.ir.types import TensorType, TupleType, Type
 from legato.ir.visit import free_vars
 from legato.lower.hosts.cells import leaf_types
+from legato.runtime.leaves import flat
 
 __all__ = ["FirstWrong", "IsWrong", "first_wrong"]
 

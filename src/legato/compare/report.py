@@ -10,16 +10,14 @@ import numpy as np
 
 from legato.base.dataclass import dataclass
 from legato.base.dtype import dtype
-from legato.base.precision import Precision
+from legato.base.precision import NEAR
 from legato.base.strings import is_text
 
-__all__ = ["NARROW", "NEAR", "Culprit", "OutputReport", "Report", "judge", "near_of", "nearness"]
+__all__ = ["Culprit", "OutputReport", "Report", "judge", "nearness"]
 
 Array = np.ndarray[Any, Any]
 
 SMALL: Final = 1e-5  # error that is always allowed, as a share of the output's range
-NEAR: Final = 1e-3  # distance from ONNX Runtime that is allowed, as a share of the output's range
-NARROW: Final = 0.05  # both, where factors are bfloat16: what eight bits of mantissa may leave after many layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +134,6 @@ def _line(output: OutputReport) -> str:
     verdict = "holds" if output.holds else "WRONG"
     error = f"error {output.error:.3g} of range {output.range:.3g}, {output.allowed:.3g} allowed"
     return f"{verdict}  {output.name}: {output.type}  {error}{output.at and '  at ' + output.at}"
-
-
-def near_of(precision: Precision) -> float:
-    """The distance from another implementation that is allowed, as a share of the range."""
-    return NARROW if precision is Precision.BFLOAT16 else NEAR
 
 
 def judge(

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from legato.base.errors import CompileError, RunError
-from legato.base.precision import Precision
+from legato.base.precision import Precision, near_of
 from legato.base.precision import precision as as_precision
 from legato.base.target import target as as_target
 from legato.compare import peer as other
 from legato.compare.bisect import blame
-from legato.compare.exact import flat, in_order, interpret
+from legato.compare.exact import interpret
 from legato.compare.kernels import Drawn, kernels, verify_kernel
-from legato.compare.report import OutputReport, Report, judge, near_of, nearness
+from legato.compare.report import OutputReport, Report, judge, nearness
 from legato.driver import CompileOptions, compile_module, load_model
 from legato.ir.module import Module
 from legato.ir.op import Op
@@ -26,6 +26,7 @@ from legato.runtime.datatypes import ObjectInfo
 from legato.runtime.engines import by_name
 from legato.runtime.executable import Executable
 from legato.runtime.fill import Fill, feeds
+from legato.runtime.leaves import flat, in_order
 from legato.tir.buffer import Buffer
 from legato.tir.stmt import Func
 from legato.transform.infer_types import InferTypes

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from legato.base import dtype as dt
+from legato.base.codes import decode, encode
 from legato.base.dtype import DType
 from legato.base.storage import decoded, encoded, whole
 from legato.ops._families import Array
@@ -34,6 +35,8 @@ def largest(d: DType) -> Any:
 
 def convert(x: Array, d: DType) -> Array:
     """`x` as `d`: float to integer truncates and saturates (NaN gives 0), integers wrap, anything but 0 is True."""
+    if d.numpy.names:  # without ml_dtypes
+        return encode(x, d)
     if d.is_storage:
         return encoded(np.asarray(x), d)
     x = decoded(np.asarray(x))
@@ -49,4 +52,4 @@ def shortest(value: Any, dtype: DType) -> str:
     if not np.isfinite(value):
         return str(value)
     rounded = (float(f"{value:.{n}e}") for n in range(_DECIMALS))
-    return str(next(r for r in rounded if decoded(convert(np.array(r), dtype)) == value))
+    return str(next(r for r in rounded if decode(convert(np.array(r), dtype)) == value))

@@ -15,10 +15,10 @@ import numpy as np
 from legato.arith.expr import const, max_
 from legato.arith.simplify import simplify
 from legato.base import dtype as dt
+from legato.base.codes import decode
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import RunError
-from legato.base.storage import decoded
 from legato.ir.attr_record import Attrs
 from legato.ir.expr import Expr
 from legato.ir.op import Op, Relation, Sample
@@ -148,7 +148,7 @@ def _format_relation(rel: Relation, data: Type) -> Type:
 
 def _format_reference(data: Array) -> Array:
     found = np.empty(data.size, object)
-    dtype, numbers = dt.dtype(data.dtype), decoded(data)
+    dtype, numbers = dt.dtype(data.dtype), decode(data)
     is_short = dtype == dt.bfloat16 or (dtype.is_storage and dt.dtype(numbers.dtype).is_float)
     shown = partial(shortest, dtype=dtype) if is_short else str
     found[:] = [_text(value, shown) for value in numbers.ravel()]

@@ -13,6 +13,7 @@ To read in this order:
 
 from __future__ import annotations
 
+from legato.base import compiler as _compiler  # noqa: F401  # a MissingError where its packages are not
 from legato.optim.clipping import ByNorm, ByValue, Clipping
 from legato.optim.initial import Initializer, he, initial, normal, ones, uniform, xavier, zeros
 from legato.optim.optimizers import SGD, Adam, AdamW, Optimizer

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from legato.base import compiler as _compiler  # noqa: F401  # a MissingError where its packages are not
 from legato.base.tally import counting
 from legato.patterns.build import (
     dominates,

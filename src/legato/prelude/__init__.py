@@ -10,6 +10,7 @@ modules that use it.
 
 from __future__ import annotations
 
+from legato.base import compiler as _compiler  # noqa: F401  # a MissingError where its packages are not
 from legato.prelude.library import LIBRARIES, library, link
 from legato.prelude.text import mentioned, parse
 

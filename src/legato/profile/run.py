@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from legato.base.dataclass import dataclass
+from legato.base.errors import MissingError
 from legato.base.target import target
 from legato.profile.report import Bound, Cause, KernelProfile, Profile
 from legato.profile.reuse import moved_bytes
@@ -107,9 +108,7 @@ def _meter(exe: Executable, kernels: Sequence[KernelInfo], run: Run, period: flo
     """What measures the machine for a program whose runs are like `run`; None where there is no compiler."""
     try:
         from legato.profile.machine import Meter
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] != "llvmlite":
-            raise
+    except MissingError:
         return None
     intrinsics = dict.fromkeys(name for k in kernels for name in k.calls)
     footprint, step = _footprint(kernels, run), _step(kernels, run)

@@ -17,6 +17,7 @@ import typing
 from importlib import import_module
 
 from legato import nd
+from legato.base import compiler as _compiler  # noqa: F401  # a MissingError where its packages are not
 from legato.relax import expr_functor, op
 from legato.relax.block_builder import BlockBuilder
 from legato.relax.blocks import Binding, BindingBlock, DataflowBlock, MatchCast, SeqExpr, VarBinding, seq_of

@@ -17,6 +17,7 @@ import types
 import typing
 from importlib import import_module
 
+from legato.base import compiler as _compiler  # noqa: F401  # a MissingError where its packages are not
 from legato.relay import (
     adt,
     analysis,

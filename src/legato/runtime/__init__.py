@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from legato.base.codes import decode, encode
 from legato.runtime.artifact import verify_file
 from legato.runtime.binding import cpu_count
 from legato.runtime.datatypes import ConstructorInfo, DataInfo, ObjectInfo, TensorField
@@ -35,7 +36,9 @@ __all__ = [
     "TensorInfo",
     "constant_offsets",
     "cpu_count",
+    "decode",
     "enabled",
+    "encode",
     "load",
     "load_module",
     "verify_file",

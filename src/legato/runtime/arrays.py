@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from legato.base.arrays import kind_of, viewed
-from legato.base.dtype import dtype, int64
+from legato.base.codes import as_kind, has_codes
+from legato.base.dtype import DType, dtype, int64
 from legato.base.errors import RunError
 from legato.base.strings import is_text
 from legato.runtime.binding import address
@@ -18,7 +19,7 @@ from legato.runtime.program import FunctionInfo, TensorInfo
 from legato.runtime.signature import Shape, fault
 
 __all__ = ["argument", "as_array", "by_name", "check_donated", "check_out", "check_overlap", "empty", "extent_array",
-           "ready"]  # fmt: skip
+           "ready", "typed"]  # fmt: skip
 
 _OPAQUE: Final = np.dtype("V1")  # what NumPy's files have for codes of at most 8 bits
 
@@ -28,7 +29,7 @@ def empty(shape: Sequence[int], kind: np.dtype[np.generic]) -> np.ndarray:
     try:
         return np.empty(shape, kind)
     except (MemoryError, ValueError) as error:
-        raise RunError(f"out of memory: no room for an output {kind}{list(shape)}") from error
+        raise RunError(f"out of memory: no room for an output {_name(kind)}{list(shape)}") from error
 
 
 def as_array(value: object, name: str) -> np.ndarray:
@@ -64,8 +65,15 @@ def extent_array(value: object, name: str) -> np.ndarray:
     return array
 
 
-def _typed(kind: object, shape: Shape) -> str:
-    return f"{kind}[{', '.join(map(str, shape))}]"
+def typed(kind: DType | np.dtype[np.generic] | str, shape: Shape) -> str:
+    """A tensor's type as text."""
+    return f"{kind if isinstance(kind, str) else _name(kind)}[{', '.join(map(str, shape))}]"
+
+
+def _name(kind: DType | np.dtype[np.generic]) -> str:
+    """The name of a dtype; of records of codes that of what they are codes of."""
+    names = kind.names if isinstance(kind, np.dtype) else None
+    return f"codes of {names[0]}" if names is not None and len(names) == 1 else str(kind)
 
 
 def ready(array: np.ndarray, tensor: TensorInfo, kind: np.dtype[np.generic]) -> np.ndarray:
@@ -75,10 +83,17 @@ def ready(array: np.ndarray, tensor: TensorInfo, kind: np.dtype[np.generic]) -> 
             return np.array(array, kind, order="C")
         if array.dtype.newbyteorder() == kind:
             return np.ascontiguousarray(array, kind).reshape(array.shape)
-        if array.dtype == _OPAQUE and dtype(tensor.dtype).is_storage:
+        wanted = dtype(tensor.dtype)
+        if array.dtype == _OPAQUE and wanted.is_storage:
             return ready(array.view(kind), tensor, kind)
+        if has_codes(wanted) and array.dtype == wanted.codes:
+            return ready(as_kind(array, wanted), tensor, kind)
         hint = f"x.astype({tensor.dtype!r}) converts it"
-        raise fault(f'input "{tensor.name}": wrong dtype', _typed(array.dtype, array.shape), tensor.type, hint)
+        if kind.names is not None:
+            hint = (
+                f"legato.runtime.encode(x, {tensor.dtype!r}) converts numbers; x.view({kind.descr}) takes their codes"
+            )
+        raise fault(f'input "{tensor.name}": wrong dtype', typed(array.dtype, array.shape), tensor.type, hint)
     flags = array.flags
     if flags.c_contiguous and flags.aligned:
         return array
@@ -90,12 +105,12 @@ def check_out(out: object, leaf: TensorInfo | ObjectInfo, shape: Shape | None) -
     if isinstance(leaf, ObjectInfo):
         hint = "leave it out: what run returns has it"
         raise RunError(f"no array can be given for output {leaf}: the program makes it\n  hint: {hint}")
-    what, wanted = f'out "{leaf.name}"', leaf.type if shape is None else _typed(leaf.dtype, shape)
+    what, wanted = f'out "{leaf.name}"', leaf.type if shape is None else typed(leaf.dtype, shape)
     if not isinstance(out, np.ndarray):
         raise fault(f"{what}: not a NumPy array", kind_of(out), wanted)
     fits = out.ndim == len(leaf.shape) if shape is None else out.shape == shape
     if out.dtype != dtype(leaf.dtype).numpy or not fits:
-        raise fault(f"{what}: wrong shape or dtype", _typed(out.dtype, out.shape), wanted)
+        raise fault(f"{what}: wrong shape or dtype", typed(out.dtype, out.shape), wanted)
     if not out.flags.c_contiguous or not out.flags.aligned:
         raise fault(f"{what}: not contiguous", f"strides of {out.strides} bytes", f"{wanted} in C order, aligned")
     if isinstance(out, np.ma.MaskedArray):

@@ -22,7 +22,6 @@ import io
 import json
 import os
 import struct
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Thread
@@ -199,6 +198,8 @@ def read(path: Path) -> Parts:
 
 def from_bytes(data: bytes) -> Parts:
     """The parts that `to_bytes` gave, as `read` has them."""
+    import tempfile  # on use: it costs start-up time
+
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.flush()

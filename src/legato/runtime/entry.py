@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from legato.base.codes import encode, has_codes
 from legato.base.dataclass import dataclass
 from legato.base.dtype import dtype
 from legato.base.errors import RunError
@@ -66,4 +67,4 @@ def scalar_of(value: Any, wanted: str | None) -> Any:
         raise RunError(f"got {value!r}, wanted a number of {wanted}")
     if kind.is_int and not kind.min <= value <= kind.max:
         raise RunError(f"{value} does not fit into {wanted}")
-    return np.asarray(value, kind.numpy)
+    return encode(value, kind) if has_codes(kind) else np.asarray(value, kind.numpy)

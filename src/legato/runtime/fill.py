@@ -7,11 +7,11 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from legato.base.codes import encode, has_codes
 from legato.base.dataclass import dataclass
 from legato.base.dtype import DType, dtype
 from legato.base.errors import RunError
 from legato.base.spelling import ELLIPSIS, written
-from legato.base.storage import encoded
 from legato.runtime.arrays import as_array
 from legato.runtime.program import DimInfo, FunctionInfo, TensorInfo
 from legato.runtime.signature import Signature
@@ -104,11 +104,9 @@ def fill_array(rng: np.random.Generator, kind: DType, shape: Sequence[int], how:
     if how == "zeros":
         return np.zeros(shape, kind.numpy)
     if how == "ones":
-        return np.ones(shape, kind.numpy)
-    if kind.is_float:
-        return rng.standard_normal(shape, np.float32).astype(kind.numpy)
-    if kind.is_storage:
-        return encoded(rng.standard_normal(shape, np.float32), kind)
+        return encode(np.ones(shape, np.float32), kind) if has_codes(kind) else np.ones(shape, kind.numpy)
+    if kind.is_float or kind.is_storage:
+        return encode(rng.standard_normal(shape, np.float32), kind)
     if kind.is_int and kind.bits == 8:
         return rng.integers(0, 256, shape, np.uint8).view(kind.numpy)
     return rng.integers(0, 2, shape).astype(kind.numpy)

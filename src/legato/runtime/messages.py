@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from legato.base.codes import decode
 from legato.base.errors import RunError
 
 __all__ = ["check", "format_fault", "formatted", "show"]
@@ -68,7 +69,9 @@ def _text(value: object) -> str:
     if isinstance(value, tuple):
         inside = ", ".join(map(_text, value))
         return f"({inside},)" if len(value) == 1 else f"({inside})"
-    return np.array2string(value) if isinstance(value, np.ndarray) else str(value)
+    if isinstance(value, np.ndarray):
+        return np.array2string(value if value.dtype.names is None else decode(value))
+    return str(value)
 
 
 def show(format: str, values: Sequence[object]) -> None:

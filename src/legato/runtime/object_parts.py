@@ -31,8 +31,8 @@ class Part:
     def __init__(self, field: TensorField, dims: Sequence[str], env: Sequence[int]) -> None:
         self.kind = dtype(field.dtype).numpy
         self.is_text = dtype(field.dtype).is_string
-        self.scalar_type = self.kind.type
-        self.integer = self.scalar_type if self.kind.kind in "ib" else None
+        self.scalar_type = None if self.kind.names else self.kind.type  # records of any fields are of one type
+        self.integer = self.kind.type if self.kind.kind in "ib" else None
         self.shape = tuple(compile_size(size, dims)(env) for size in field.shape)
         self.size = int(np.prod(self.shape, dtype=object)) * self.kind.itemsize
         self.text = f"{field.dtype}[{', '.join(map(str, self.shape))}]"

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from legato.base.arrays import as_array
+from legato.base.codes import encode, has_codes
 from legato.base.dtype import dtype
 from legato.base.errors import RunError
 from legato.base.kinds import integer, require, require_mapping
@@ -191,7 +192,10 @@ def _copied(value: Any, info: TensorInfo) -> NDArray:
     """A copy of `value` in the dtype of an input; RunError where it does not fit."""
     what = f'input "{info.name}"'
     array = np.asarray(value) if isinstance(value, list | tuple) else as_array(value, what)
-    wanted = dtype(info.dtype).numpy
+    kind = dtype(info.dtype)
+    wanted = kind.numpy
+    if has_codes(kind) and array.dtype != wanted and np.can_cast(array.dtype, np.float32, "same_kind"):
+        array = encode(array, kind)
     if not np.can_cast(array.dtype, wanted, "same_kind"):
         raise RunError(f"{what}: got {array.dtype}, wanted {info.type}")
     fits = len(array.shape) == len(info.shape) and all(

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from legato.base import compiler as _compiler  # noqa: F401  # a MissingError where its packages are not
 from legato.script.annotations import Tensor
 from legato.script.decorate import ScriptFunction, relay
 from legato.script.model import ScriptModel, relay_model

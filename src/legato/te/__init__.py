@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"te has no {name}")
+    import_module("legato.base.compiler")  # a MissingError where its packages are not
     return getattr(import_module("legato.te.names"), name)  # on use: the compiler needs none of them
 
 

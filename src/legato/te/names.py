@@ -18,8 +18,6 @@ from inspect import Parameter, signature
 from math import log as ln
 from typing import Any
 
-from ml_dtypes import finfo
-
 from legato.arith import expr as arith
 from legato.arith.expr import Const, Expr, fresh
 from legato.arith.simplify import simplify
@@ -303,6 +301,8 @@ def max_value(dtype: DType | str) -> Scalar:
 
 def _limit(dtype: DType, sign: int) -> Expr:
     if dtype.is_float:
+        from ml_dtypes import finfo
+
         largest: Any = finfo(dtype.numpy)  # type: ignore[no-untyped-call]
         return arith.const(sign * float(largest.max), dtype)
     return arith.const(dtype.max if sign > 0 else dtype.min, dtype)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from legato.base import compiler as _compiler  # noqa: F401  # a MissingError where its packages are not
+
 if TYPE_CHECKING:
     from legato.testing.generators import check_generator
     from legato.testing.rules import check_rule

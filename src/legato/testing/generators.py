@@ -16,7 +16,7 @@ from legato.arith.expr import fresh
 from legato.base import dtype as dt
 from legato.base.dataclass import dataclass
 from legato.base.errors import GeneratorError
-from legato.compare.exact import flat, in_order, interpret
+from legato.compare.exact import interpret
 from legato.generators.cut import partition
 from legato.generators.generator import supports_of
 from legato.infer.builder import Builder
@@ -30,6 +30,7 @@ from legato.ir.types import Dim, TensorType, TupleType, Type, tensor_type, walk
 from legato.ops import table
 from legato.runtime.engines import Engine, by_name, restored
 from legato.runtime.fill import feeds
+from legato.runtime.leaves import flat, in_order
 from legato.runtime.packed import Wanted, call, leaves
 from legato.transform._external import COMPILER, SYMBOL, is_external
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from legato.base import compiler as _compiler  # noqa: F401  # a MissingError where its packages are not
 from legato.transform._decorators import function_pass, module_pass
 from legato.transform._table import table
 from legato.transform._text import read_passes, show_pass

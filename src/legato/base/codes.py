@@ -1,0 +1,129 @@
+"""Numbers that NumPy has no dtype for, as codes and back: bfloat16, and what only stores.
+
+With ml_dtypes its arrays are such codes; without it they are records (`DType.codes`), and NumPy alone converts them.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from legato.base.dtype import BY_NAME, DType, bfloat16, dtype
+from legato.base.formats import FloatFormat, IntFormat, PowerFormat
+from legato.base.storage import decoded, encoded, to_odd, whole
+
+__all__ = ["as_kind", "decode", "encode", "has_codes"]
+
+Array = np.ndarray[Any, Any]
+
+
+def has_codes(kind: DType) -> bool:
+    """Whether NumPy has no dtype for it."""
+    return kind.is_storage or kind is bfloat16
+
+
+def as_kind(x: Array, kind: DType) -> Array:
+    """Codes in the other form in the form that `kind.numpy` is; other arrays as they are."""
+    return x.view(kind.numpy) if has_codes(kind) and x.dtype == kind.codes else x
+
+
+def decode(x: Array) -> Array:
+    """The numbers that codes stand for, float32, or int32 of integers; other arrays as they are.
+
+    >>> decode(encode(np.float32([1.001, 3.0]), "bfloat16"))
+    array([1., 3.], dtype=float32)
+    """
+    names = x.dtype.names
+    kind = BY_NAME.get(names[0] if names else x.dtype.name)
+    if kind is None or not has_codes(kind) or x.dtype not in (kind.numpy, kind.codes):
+        return x
+    if kind is bfloat16:
+        return np.asarray((x.view(np.uint16).astype(np.uint32) << 16).view(np.float32))
+    if names is None:
+        return decoded(x)
+    numbers = _numbers(kind)
+    return np.asarray(numbers[x.view(np.uint8) & (len(numbers) - 1)])
+
+
+def encode(x: Any, kind: DType | str) -> Array:
+    """Numbers as an array of dtype `kind`, to the nearest, half to even; what NumPy has a dtype for is cast to it.
+
+    TypeCheckError for a dtype that there is not.
+    """
+    kind = dtype(kind)
+    x = decode(np.asarray(x))
+    with np.errstate(all="ignore"):
+        if not has_codes(kind):
+            return np.asarray(x, kind.numpy)
+        if kind is bfloat16:
+            return _bfloat16(x).view(kind.numpy)
+        if kind.numpy != kind.codes:
+            return encoded(x, kind)
+        return _codes(x, kind).view(kind.numpy)
+
+
+def _bfloat16(x: Array) -> Array:
+    """Bits of bfloat16: the upper half of float32's, rounded."""
+    near = x.astype(np.float32) if x.dtype.kind == "f" and x.dtype.itemsize <= 4 else to_odd(x.astype(np.float64))
+    bits = near.view(np.uint32)
+    rounded = (bits + (0x7FFF + ((bits >> 16) & 1)).astype(np.uint32)) >> 16
+    quiet = (bits >> 16) & 0x8000 | 0x7FC0
+    found: Array = np.where(np.isnan(near), quiet, rounded).astype(np.uint16)
+    return found
+
+
+def _codes(x: Array, kind: DType) -> Array:
+    """Codes of a format, one to a byte."""
+    made = kind.format
+    if isinstance(made, IntFormat):
+        small = whole(x, made.min, made.max, np.dtype(np.int8)) if x.dtype.kind == "f" else x.astype(np.int8)
+        return np.bitwise_and(small.view(np.uint8), (1 << made.width) - 1, dtype=np.uint8)
+    wide = x.astype(np.float64)
+    size = np.where(np.isfinite(wide), np.abs(wide), 0.0)
+    fraction, exponent = np.frexp(size)  # fraction · 2^exponent, from ½ to 1
+    if isinstance(made, PowerFormat):
+        power = exponent - 1 + (fraction >= 0.75)
+        code = np.where(size <= 2.0**-made.bias, 0, np.maximum(power + made.bias, 1))
+        is_none = ~np.isfinite(wide) | (wide <= 0) | (code > made.largest)
+        return np.where(is_none, made.nan, code).astype(np.uint8)
+    return _float_codes(wide, size, exponent, made)
+
+
+def _float_codes(wide: Array, size: Array, exponent: Array, made: FloatFormat) -> Array:
+    """Codes of floats, of which the finite `size`s and their exponents are known."""
+    least = np.maximum(exponent - 1, 1 - made.bias)  # of the unit before the point; subnormal numbers share one
+    steps = np.rint(np.ldexp(size, made.mantissa - least)).astype(np.int64)
+    code = np.where(steps == 0, 0, ((least.astype(np.int64) + made.bias - 1) << made.mantissa) + steps)
+    beyond = made.largest if made.infinity is None else made.infinity
+    code = np.where((code > made.largest) | np.isinf(wide), beyond, code)
+    code = np.where(np.isnan(wide), made.nan or 0, code)
+    is_negative = np.signbit(wide) & ~((code == 0) & made.one_zero)
+    found: Array = np.where(is_negative, code | made.sign, code).astype(np.uint8)
+    return found
+
+
+@cache
+def _numbers(kind: DType) -> Array:
+    """The number of each code."""
+    made = kind.format
+    codes = range(1 << made.width)
+    if isinstance(made, IntFormat):
+        return np.array([c - ((c > made.max) << made.width) for c in codes], np.int32)
+    if isinstance(made, PowerFormat):
+        return np.array([np.nan if c == made.nan else 2.0 ** (c - made.bias) for c in codes], np.float32)
+    return np.array([_number(c, made) for c in codes], np.float32)
+
+
+def _number(code: int, made: FloatFormat) -> float:
+    size = code & (made.sign - 1)
+    if size > made.largest or (made.one_zero and code == made.sign):
+        return float("nan") if size != made.infinity or made.infinity == made.nan else float("inf") * _sign(code, made)
+    exponent, rest = size >> made.mantissa, size & ((1 << made.mantissa) - 1)
+    whole_part = (1 << made.mantissa) if exponent else 0
+    return _sign(code, made) * (whole_part + rest) * 2.0 ** (max(exponent, 1) - made.bias - made.mantissa)
+
+
+def _sign(code: int, made: FloatFormat) -> float:
+    return -1.0 if code & made.sign else 1.0
