@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from legato import autodiff as autodiff
     from legato import contrib as contrib
+    from legato import errors as errors
     from legato import nd as nd
     from legato import optim as optim
     from legato import relax as relax
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from legato.ir.types import Type
     from legato.runtime.engines import Engine
     from legato.runtime.executable import Executable
+    from legato.runtime.fill import Fill
     from legato.runtime.ndarray import cpu as cpu
     from legato.runtime.ndarray import device as device
     from legato.runtime.packed import Packed
@@ -75,6 +77,27 @@ if TYPE_CHECKING:
         bounds: bool | None
         donate: Iterable[str]
 
+    class _Verification(TypedDict, total=False):
+        """What `verify` takes besides the model and the inputs."""
+
+        shapes: Mapping[str, Sequence[int | str | None]] | None
+        constants: Mapping[str, Any] | None
+        dims: Mapping[str, int] | None
+        how: Fill
+        seed: int
+        target: str
+        threads: int | None
+        against: str | None
+        bisect: bool
+        ops: Iterable[Op]
+        custom: Mapping[str, Callable[..., Any]] | None
+        progress: Callable[[str], None] | None
+        precision: str | None
+        packed: Mapping[str, object] | None
+        generators: Iterable[Any]
+        bounds: bool | None
+        passes: Iterable[Pass | str] | str | None
+
     class _TorchOptions(_Options, total=False):
         """And of PyTorch's models."""
 
@@ -91,7 +114,7 @@ else:
 
         if name in ("grad", "hessian", "jacobian", "value_and_grad"):
             return getattr(import_module("legato.autodiff"), name)
-        if name in ("autodiff", "contrib", "nd", "optim", "relax", "relay", "runtime", "target"):
+        if name in ("autodiff", "contrib", "errors", "nd", "optim", "relax", "relay", "runtime", "target"):
             return import_module(f"legato.{name}")
         if name in ("cpu", "device"):
             return getattr(import_module("legato.runtime.ndarray"), name)
@@ -146,6 +169,7 @@ def compile(  # the name that users look for
              `[my_pass, "default"]`; None: "default", which is `legato.pipelines.DEFAULT`.
              `legato.pipelines.without` leaves out what code can do without.
     memory_limit: of the workspace of one call, in bytes; 0: none.
+    progress: a function that is told, in a word or two, what is being done.
     precision: None: algorithms that round about as much as the sums as they stand; "exact": those sums only, and
              subnormal numbers do not count as 0; "fast": also algorithms with somewhat larger errors; "bfloat16":
              matrix products and convolutions of bfloat16 with float32 sums (docs/precision.md).
@@ -156,7 +180,8 @@ def compile(  # the name that users look for
              call with an InternalError. None: as LEGATO_BOUNDS says.
     donate:  names of inputs whose arrays calls give up unless they say otherwise: outputs may be computed in their
              memory (docs/running.md).
-    args, kwargs, dynamic_shapes: of a torch.nn.Module, as for torch.export.export. frozen: its weights are constants.
+    args, kwargs, dynamic_shapes: of a torch.nn.Module, as for torch.export.export. frozen: the weights of a
+             torch.nn.Module are constants.
 
     Raises CompileError (with what was wrong, where, and a hint) and PlatformError.
     """
@@ -278,7 +303,9 @@ def _by_reference(ops: tuple[Op, ...], info: HostOpInfo, inputs: Sequence[np.nda
     return ByReference(ops)(info, inputs)
 
 
-def verify(model: object, inputs: Mapping[str, Any] | Sequence[Any] | None = None, **options: Any) -> Report:
+def verify(
+    model: object, inputs: Mapping[str, Any] | Sequence[Any] | None = None, **options: Unpack[_Verification]
+) -> Report:
     """Whether `model`, compiled, computes what it means: see `legato.compare.verify`, which has the options.
 
     The report is true where every output holds; it has the error of each, and what was allowed. Nothing is raised for

@@ -214,3 +214,11 @@ class InternalError(LegatoError):
 
 class InterruptError(KeyboardInterrupt):
     """Ctrl-C during a call; the executable stays usable."""
+
+
+# Tracebacks name the module that users import them from.
+for _error in (LegatoError, CompileError, ParseError, TypeCheckError, VerifyError, ImportModelError, UnsupportedError,
+               ScheduleError, RunError, PackedError, GeneratorError, ArtifactError, PlatformError, InternalError,
+               InterruptError):  # fmt: skip
+    _error.__module__ = "legato.errors"
+del _error

@@ -143,7 +143,7 @@ class Executable(Facts):
 
     # ------------------------------------------------------------------------------------------------ calls
 
-    def __call__(self, *inputs: object) -> object:
+    def __call__(self, *inputs: object) -> Any:
         """The program's result on `inputs`: an array or value, or tuples as `structure` nests them. All are fresh."""
         if tuple in map(type, inputs):
             inputs = tuple(_leaves(inputs))
