@@ -121,7 +121,7 @@ def test_operators_without_loops_run_by_their_reference(tmp_path: Path) -> None:
         legato.load(tmp_path / "median.legato")(x)
     assert str(error.value) == (
         "operator test.median3 failed: unsupported: the program needs operator 'test.median3'\n"
-        "  hint: load it in Python, with ops=[…]"
+        "  hint: load it with ops=[…]"
     )
 
 

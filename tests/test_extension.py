@@ -51,7 +51,7 @@ def test_an_artifact_whose_operator_was_not_given(tmp_path: Path) -> None:
     exe = legato.load(tmp_path / "m.legato")
     with pytest.raises(RunError, match=r"operator my\.median failed") as error:
         exe(np.ones(3, np.float32))
-    assert "hint: load it in Python, with ops=[…]" in str(error.value)
+    assert "hint: load it with ops=[…]" in str(error.value)
 
 
 def test_a_name_that_is_taken() -> None:

@@ -23,7 +23,7 @@ from legato.base.config import TOOLS, Config
 from legato.base.errors import CompileError, LegatoError, RunError, TypeCheckError, UnsupportedError
 from legato.base.precision import Precision
 from legato.cli import _main
-from legato.cli._code import take_code
+from legato.cli._code import take_code, take_ops
 from legato.interp import evaluate
 from legato.pipelines import DEFAULT, for_precision
 from legato.transform.to_graph import ToGraph
@@ -121,6 +121,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.save(folder / "x.npy", np.ones((3, 4), "float32"))
     own = "from legato.transform import module_pass\n\n\n@module_pass\ndef same(mod):\n    return mod\n"
     (folder / "passes.py").write_text(own)
+    own = "from legato.ops._families import unary\nsame = unary('my.same', lambda x: x, lambda x: x, doc='Itself.')\n"
+    (folder / "ops.py").write_text(own)
     return folder
 
 
@@ -141,7 +143,7 @@ GIVEN = {  # arguments in their shortest form, with another value than by defaul
     "trace": "--trace out.trace", "html": "--html out.html",
     "passes": "-p simplify", "list": "--list", "print_after": "--print-after simplify", "time": "--time",
     "print_before": "--print-before simplify", "dump": "--dump stages", "rules": "--rules", "use": "--use passes.py",
-    "generators": "--generators c",
+    "generators": "--generators c", "ops": "--ops ops.py",
 }  # fmt: skip
 VERBS = {  # what each verb is called with beside the argument
     "check": "m.onnx", "compile": "m.onnx -o out.legato", "run": "m.onnx --fill random", "verify": "m.onnx",
@@ -176,18 +178,19 @@ def test_an_argument_is_read_or_refused(
     """With a model, and with a compiled program in its place. Nothing is measured."""
     for measures in ("legato.bench.bench", "legato.profile.profile", "legato.compare.verify"):
         monkeypatch.setattr(measures, _stop)
-    for name in ("m.onnx", "m.legato", "x.npz", "x.npy", "passes.py"):
+    for name in ("m.onnx", "m.legato", "x.npz", "x.npy", "passes.py", "ops.py"):
         (tmp_path / name).symlink_to(files / name)
     monkeypatch.chdir(tmp_path)
     usual = VERBS[verb].replace("m.onnx", f"m.{kind}").split()
     if given == "input":
         usual = [word for word in usual if word not in ("--fill", "random")]
     args = Watched()
-    _main._parser(False).parse_args([verb, *usual, *GIVEN[given].split()], args)
+    _main.make_parser(False).parse_args([verb, *usual, *GIVEN[given].split()], args)
     args.__dict__["_read"] = set()
     refused = ""
     try:
         take_code(args)
+        take_ops(args)
         args.run(args, lambda what: None)
     except LegatoError as error:
         refused = str(error)

@@ -16,7 +16,7 @@ import numpy as np
 
 import legato
 from legato.cli import VERBS, main
-from legato.cli._main import _parser
+from legato.cli._main import make_parser
 from legato.ir.json_save import save_json
 from legato.runtime.artifact import to_bytes
 from tests.damaged.onnx_models import network
@@ -100,7 +100,7 @@ def _word(rng: Random, action: argparse.Action) -> str:
 @cache
 def _actions() -> dict[str, list[argparse.Action]]:
     """The arguments of each verb."""
-    verbs = next(a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction))
+    verbs = next(a for a in make_parser()._actions if isinstance(a, argparse._SubParsersAction))
     return {name: list(own._actions) for name, own in verbs.choices.items()}
 
 

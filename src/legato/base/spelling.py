@@ -3,6 +3,7 @@
 written("shapes", "x", (1, None, "w:32.."))     shapes={'x': (1, None, 'w:32..')}     --shape x=1,?,w:32..
 written("constants", "k", "…")                  constants={'k': …}                    --constant k=…
 option("shapes", "x")                           shapes['x']                           --shape x
+converters('"Op": f')                           custom={"Op": f}                      --ops FILE.py that has …
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
-__all__ = ["ELLIPSIS", "command_line", "option", "several", "written"]
+__all__ = ["ELLIPSIS", "command_line", "converters", "option", "several", "written"]
 
 ELLIPSIS: Final = "…"  # a value that is left to the reader
 
@@ -22,6 +23,7 @@ _ARGUMENTS: Final = {
     "constants": "--constant",
     "dims": "--dim",
     "generators": "--generators",
+    "ops": "--ops",
 }  # what the command line has
 
 _is_on_command_line: ContextVar[bool] = ContextVar("is_on_command_line", default=False)
@@ -47,6 +49,14 @@ def option(name: str, of: str | None = None) -> str:
 def several(name: str) -> str:
     """An option that takes several of something, as messages say that it shall be given."""
     return f"{_ARGUMENTS[name]} {ELLIPSIS}" if _is_on_command_line.get() else f"{name}=[{ELLIPSIS}]"
+
+
+def converters(own: str, function: str = "") -> str:
+    """How converters of one's own are given: `own` is what the dict of them holds, `function` is Python's that takes
+    it."""
+    if _is_on_command_line.get():
+        return f"--ops FILE.py that has custom = {{{own}}}"
+    return f"{function}(…, custom={{{own}}})" if function else f"custom={{{own}}}"
 
 
 def written(name: str, of: str, value: Item | Sequence[object]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from dataclasses import field as dataclass_field
 from functools import partial
@@ -34,6 +34,7 @@ from legato.runtime.leaves import in_order
 
 if TYPE_CHECKING:
     from legato.ir.module import Module
+    from legato.ir.op import Op
 
 __all__ = ["Agreement", "Maker", "Result", "bench", "reason"]
 
@@ -118,6 +119,8 @@ def bench(
     lenient: bool = False,
     precision: str | None = None,
     progress: Callable[[str], None] | None = None,
+    ops: Iterable[Op] = (),
+    custom: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Result:
     """Runs the model (.onnx, .relay or .legato) in Legato and the engines `vs`, all on `threads` threads.
 
@@ -131,13 +134,20 @@ def bench(
     lenient: an engine that cannot run the model is told in `missing`. Else RunError for engines that are unknown, not
     installed or cannot run the model; CompileError as `compile` has them. Inputs by name are needed to go on without
     Legato.
+    ops, custom: operators and converters of your own, as for `compile`. The model is compiled in this process then, and
+    how long that takes is not told.
     """
     tell = progress or (lambda what: None)
     fixed = {name: np.asarray(value) for name, value in (constants or {}).items()}
-    makers = _makers(model, vs, {**_variants(model, target, shapes, fixed), **(others or {})}, fixed)
+    own = tuple(ops)
+    build = partial(legato.compile, model, target=target, shapes=shapes, constants=fixed, ops=own, custom=custom)
+    makers = _makers(model, vs, {**_variants(model, build), **(others or {})}, fixed)
     with tempfile.TemporaryDirectory(prefix="legato-bench-") as scratch:
         try:
-            exe, startup = _ready(model, Path(scratch), threads, target, shapes, fixed, precision, tell)
+            if (own or custom) and model.suffix != ".legato":
+                exe, startup = _made(Path(scratch), partial(build, threads=threads, precision=precision), tell)
+            else:
+                exe, startup = _ready(model, Path(scratch), threads, target, shapes, fixed, precision, own, tell)
             info = exe.program.functions[exe.function]
             given: Feeds = feeds(info, inputs, how, dims=dims, seed=seed)
             field = _Field(given, exe.threads, not info.dims, exe.target, startup)
@@ -156,7 +166,8 @@ def bench(
             from legato.driver import load_model
 
             tell("interpreting in float64")
-            ours = field.is_exact(load_model(model, shapes=shapes, constants=fixed), exe)
+            read = load_model(model, shapes=shapes, ops=own, custom=custom, constants=fixed)
+            ours = field.is_exact(read, exe)
             agreement = {name: a if a.agrees else replace(a, ours=ours) for name, a in agreement.items()}
         probe = _probe(field.threads)
         limit = 10 * rounds if max_rounds is None else max_rounds
@@ -273,20 +284,26 @@ def _makers(model: Path, vs: Sequence[str], others: Mapping[str, Maker], constan
     return makers
 
 
-def _variants(model: Path, target: str, shapes: Shapes, constants: Feeds) -> dict[str, Maker]:
+def _variants(model: Path, build: Callable[..., Executable]) -> dict[str, Maker]:
     """Legato with each precision that is not the default, as engines beside it."""
 
     def compiled(precision: Precision, given: Feeds, threads: int, fixed: bool) -> Engine:
         if model.suffix == ".legato":
             raise RunError(f"{model} is compiled already\n  hint: give the model to compare precisions")
-        from legato.driver import CompileOptions, compile_module, load_model
-
-        options = CompileOptions(as_target(target), threads, precision=precision)
-        exe = compile_module(load_model(model, shapes=shapes, constants=constants), options).executable
+        exe = build(threads=threads, precision=precision.value)
         return legato_engine(exe, given, __version__, f"legato-{precision.value}")
 
     wanted = (precision for precision in Precision if precision is not Precision.DEFAULT)
     return {f"legato-{precision.value}": partial(compiled, precision) for precision in wanted}
+
+
+def _made(scratch: Path, build: Callable[[], Executable], tell: Callable[[str], None]) -> tuple[Executable, Startup]:
+    """The executable, compiled with operators that other processes do not know, and how long it takes to load it."""
+    tell("compiling")
+    exe, artifact = build(), scratch / "model.legato"
+    exe.save(artifact)
+    tell("loading")
+    return exe, Startup(None, None, load_seconds(artifact))
 
 
 def _ready(
@@ -297,6 +314,7 @@ def _ready(
     shapes: Shapes,
     constants: Feeds,
     precision: str | None,
+    ops: tuple[Op, ...],
     tell: Callable[[str], None],
 ) -> tuple[Executable, Startup]:
     """The executable, and how long it took to have it."""
@@ -324,7 +342,7 @@ def _ready(
         )
     tell("loading")
     startup = Startup(cold, cached, load_seconds(artifact))
-    return legato.load(artifact, threads=threads), startup
+    return legato.load(artifact, threads=threads, ops=ops), startup
 
 
 def _probe(threads: int) -> Callable[[], float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from legato.cli._answer import Tell
     from legato.driver import CompileOptions
     from legato.ir.module import Module
+    from legato.ir.op import Op
     from legato.runtime.executable import Executable
 
-__all__ = ["OF_MODELS", "add_compile", "add_inputs", "add_model", "constants", "duration", "executable", "is_artifact",
-           "module", "natural", "options", "positive", "program", "read_arrays", "refuse", "require_use_of_inputs",
-           "shapes"]  # fmt: skip
+__all__ = ["OF_MODELS", "add_compile", "add_inputs", "add_model", "constants", "custom", "duration", "executable",
+           "is_artifact", "loaded", "module", "natural", "operators", "options", "positive", "program", "read_arrays",
+           "refuse", "require_use_of_inputs", "shapes"]  # fmt: skip
 
 _LONGEST = 3600  # seconds to measure
 
@@ -36,6 +37,10 @@ CONSTANT = (
     "the value that an input has for good: an array in a .npy file, or a number; it is no input of the program then; "
     "may be given for each input"
 )
+OPS = (
+    "code to run: operators of your own (the records that it makes) and, in a dict called custom, converters for "
+    "operators of the model; may be given several times"
+)
 OF_MODELS = ("shape", "constant", "target", "precision")  # what only a model can be compiled with
 
 
@@ -46,6 +51,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--shape", action="append", default=[], type=_shape, metavar="NAME=DIMS", help=SHAPE)
     parser.add_argument("--constant", action="append", default=[], type=_constant, metavar="NAME=FILE", help=CONSTANT)
+    parser.add_argument("--ops", action="append", default=[], type=Path, metavar="FILE.py", help=OPS)
 
 
 def add_compile(parser: argparse.ArgumentParser, *, threads: bool = True) -> None:
@@ -176,7 +182,9 @@ def options(args: argparse.Namespace, tell: Tell, keep: Sequence[str] = ()) -> C
 
     threads = getattr(args, "threads", None)
     exactness = precision(args.precision)
-    return CompileOptions(target(args.target), threads, frozenset(keep), progress=tell, precision=exactness)
+    return CompileOptions(
+        target(args.target), threads, frozenset(keep), operators(args), progress=tell, precision=exactness
+    )
 
 
 def program(args: argparse.Namespace) -> Any:
@@ -184,12 +192,28 @@ def program(args: argparse.Namespace) -> Any:
     return getattr(args, "program", args.model)
 
 
+def operators(args: argparse.Namespace) -> tuple[Op, ...]:
+    """The operators that the files of --ops make."""
+    return getattr(args, "own_operators", ())
+
+
+def custom(args: argparse.Namespace) -> Mapping[str, Callable[..., Any]] | None:
+    """The converters that the files of --ops make; None where they make none."""
+    return getattr(args, "own_converters", None)
+
+
+def loaded(args: argparse.Namespace, shapes: Mapping[str, Any] | None) -> Module:
+    """The model as a module, with these shapes of inputs."""
+    from legato.driver import load_model
+
+    return load_model(program(args), shapes=shapes, ops=operators(args), custom=custom(args), constants=constants(args))
+
+
 def module(args: argparse.Namespace) -> Module:
     """The model as a typed module."""
-    from legato.driver import load_model
     from legato.transform.infer_types import InferTypes
 
-    return InferTypes()(load_model(program(args), shapes=shapes(args), constants=constants(args)))
+    return InferTypes()(loaded(args, shapes(args)))
 
 
 def is_artifact(path: Path) -> bool:
@@ -206,6 +230,8 @@ def executable(args: argparse.Namespace, tell: Tell, generators: Sequence[Any] =
             program(args),
             shapes=shapes(args),
             constants=constants(args),
+            ops=operators(args),
+            custom=custom(args),
             target=args.target,
             threads=args.threads,
             progress=tell,
@@ -215,7 +241,7 @@ def executable(args: argparse.Namespace, tell: Tell, generators: Sequence[Any] =
         return cast("Executable", found)
     refuse(args, f"{args.model} is compiled already", *OF_MODELS)
     tell("loading")
-    return legato.load(args.model, threads=args.threads, generators=generators)
+    return legato.load(args.model, threads=args.threads, ops=operators(args), generators=generators)
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray] | list[np.ndarray]:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from legato.base.errors import CompileError, LegatoError
-from legato.cli._arguments import refuse
+from legato.cli._arguments import is_artifact, refuse
 
 if TYPE_CHECKING:
+    from legato.ir.op import Op
     from legato.transform.pass_ import Pass
 
-__all__ = ["passes_of_code", "run_file", "take_code"]
+__all__ = ["passes_of_code", "run_file", "take_code", "take_ops"]
 
 
 def take_code(args: argparse.Namespace) -> None:
@@ -36,6 +37,47 @@ def take_code(args: argparse.Namespace) -> None:
         hint = "--trust runs it; a script in a .relax file is only read"
         raise CompileError(f"{file} is code: to have its model, it would be run", hint=hint)
     args.model, args.program = file, _program(run_file(file), file, name)
+
+
+def take_ops(args: argparse.Namespace) -> None:
+    """Runs the files of --ops, and puts the operators that they make into `args.own_operators`, the converters into
+    `args.own_converters`.
+
+    CompileError for a file that makes neither, and for converters of a program that is compiled already.
+    """
+    operators: list[Op] = []
+    converters: dict[str, Callable[..., Any]] = {}
+    for file in getattr(args, "ops", ()):
+        module = run_file(file)
+        own, custom = _operators(module), _converters(module, file)
+        if not own and not custom:
+            hint = 'legato.ir.op.Op(…), or custom = {"domain::Operator": function} (docs/operators.md)'
+            raise CompileError(f"{file} makes no operator", hint=hint)
+        if again := converters.keys() & custom.keys():
+            raise CompileError(f"{file}: another file has a converter for {min(again)} as well")
+        operators += own
+        converters |= custom
+    if converters and not operators and args.model is not None and is_artifact(args.model):
+        raise CompileError(f"{args.model} is compiled already: converters in --ops would have no effect")
+    args.own_operators, args.own_converters = tuple(operators), converters or None
+
+
+def _operators(module: ModuleType) -> list[Op]:
+    """The operators that a file makes: those among its values that are not the package's."""
+    from legato.ir.op import Op
+    from legato.ops import table
+
+    found = {id(value): value for value in vars(module).values() if isinstance(value, Op)}
+    return [op for op in found.values() if table().get(op.name) is not op]
+
+
+def _converters(module: ModuleType, file: Path) -> dict[str, Callable[..., Any]]:
+    """What a file has as `custom`."""
+    found = getattr(module, "custom", {})
+    if not isinstance(found, Mapping):
+        hint = 'custom = {"domain::Operator": function}'
+        raise CompileError(f"{file}: custom is a {type(found).__name__}, wanted converters by name", hint=hint)
+    return dict(found)
 
 
 def passes_of_code(files: Sequence[Path]) -> dict[str, type[Pass]]:

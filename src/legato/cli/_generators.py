@@ -15,9 +15,9 @@ from legato.cli._code import run_file
 if TYPE_CHECKING:
     from legato.ir.module import Module
 
-__all__ = ["add_generators", "take_generators"]
+__all__ = ["KNOWN", "add_generators", "take_generators"]
 
-_KNOWN: Final = {"c": "CSource", "onnxruntime": "OnnxRuntime"}
+KNOWN: Final = {"c": "CSource", "onnxruntime": "OnnxRuntime"}
 
 
 def add_generators(parser: argparse.ArgumentParser) -> None:
@@ -37,25 +37,24 @@ def take_generators(args: argparse.Namespace) -> tuple[Any, ...]:
     """
     if not args.generators:
         return ()
-    from legato.driver import load_model, split_shapes
+    from legato.driver import split_shapes
     from legato.runtime.engines import by_name
 
     found = tuple(by_name([made for given in args.generators for made in _made(given)]).values())
     if not _arguments.is_artifact(args.model):
-        model = _arguments.program(args)
-        shapes, sizes = split_shapes(model, _arguments.shapes(args))
-        args.program = _cut(load_model(model, shapes=shapes, constants=_arguments.constants(args)), found)
+        shapes, sizes = split_shapes(_arguments.program(args), _arguments.shapes(args))
+        args.program = _cut(_arguments.loaded(args, shapes), found)
         args.shape, args.constant = list(sizes.items()), []
     return found
 
 
 def _made(given: str) -> Sequence[Any]:
-    if given in _KNOWN:
+    if given in KNOWN:
         from legato import generators
 
-        return [getattr(generators, _KNOWN[given])()]
+        return [getattr(generators, KNOWN[given])()]
     if not given.endswith(".py"):
-        raise CompileError(f"there is no code generator {given!r}", hint=f"{', '.join(_KNOWN)}, or FILE.py")
+        raise CompileError(f"there is no code generator {given!r}", hint=f"{', '.join(KNOWN)}, or FILE.py")
     values = vars(run_file(Path(given))).values()
     found = {id(v): v for v in values if not isinstance(v, type | ModuleType) and _is_generator(v)}
     if not found:

@@ -16,15 +16,17 @@ from typing import Any, NoReturn
 from legato._version import __version__
 from legato.base.errors import InternalError, LegatoError, UnsupportedError
 from legato.base.spelling import command_line
-from legato.cli import bench, cache, check, compile, doctor, opt, profile, run, show, verify
+from legato.cli import bench, cache, check, compile, completion, doctor, opt, profile, run, show, verify
 from legato.cli._answer import BUG, FAULT, INTERRUPTED, NO, YES, Answer
-from legato.cli._code import take_code
+from legato.cli._code import take_code, take_ops
 from legato.cli._files import require_own_outputs
 from legato.cli._progress import progress
 
-__all__ = ["VERBS", "main"]
+__all__ = ["VERBS", "main", "make_parser"]
 
-VERBS: tuple[ModuleType, ...] = (check, compile, run, bench, profile, verify, show, opt, doctor, cache)
+VERBS: tuple[ModuleType, ...] = (
+    check, compile, run, bench, profile, verify, show, opt, doctor, cache, completion,
+)  # fmt: skip
 _WAITED_FOR = (compile, bench, verify)  # they say what they are at to pipes and files, too
 
 PLEASE = "\n  this is a bug in Legato; please report it"
@@ -34,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb and returns its exit code; SystemExit with code 2 for arguments that make no sense."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     _show_everything()
-    args = _parser("--json" in arguments).parse_args(arguments)
+    args = make_parser("--json" in arguments).parse_args(arguments)
     try:
         code = _run(args)
         if sys.stdout is None:
@@ -76,7 +78,8 @@ def _name(verb: ModuleType) -> str:
     return verb.__name__.rpartition(".")[2]
 
 
-def _parser(is_json: bool = False) -> argparse.ArgumentParser:
+def make_parser(is_json: bool = False) -> argparse.ArgumentParser:
+    """The parser of all arguments; with `is_json` its errors are JSON, too."""
     parser = (_Parser if is_json else argparse.ArgumentParser)(
         prog="legato", description="Deep-learning models become fast native programs.",
         epilog="Exit codes: 0 yes, 1 no, 2 wrong usage or input, 3 a bug in Legato.",
@@ -89,7 +92,7 @@ def _parser(is_json: bool = False) -> argparse.ArgumentParser:
         own = verbs.add_parser(_name(verb), help=summary, description=f"{summary[:1].upper()}{summary[1:]}. {rest}")
         verb.add_arguments(own)
         own.add_argument("--json", action="store_true", help="print one JSON object")
-        own.set_defaults(run=verb.run, parser=own, waits=verb in _WAITED_FOR)
+        own.set_defaults(run=verb.run, parser=own, root=parser, waits=verb in _WAITED_FOR)
     return parser
 
 
@@ -97,6 +100,7 @@ def _run(args: argparse.Namespace) -> int:
     try:
         with progress(f"legato {args.verb}", quiet=args.json, plain=args.waits) as tell, command_line():
             take_code(args)
+            take_ops(args)
             require_own_outputs(args)
             answer: Answer = args.run(args, tell)
     except KeyboardInterrupt:

@@ -68,6 +68,8 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
             target=args.target,
             shapes=_arguments.shapes(args),
             constants=_arguments.constants(args),
+            ops=_arguments.operators(args),
+            custom=_arguments.custom(args),
             inputs=None if args.input is None else _arguments.read_arrays(args.input),
             dims=dict(args.dim),
             how=args.fill,

@@ -55,7 +55,12 @@ def _onnx(args: argparse.Namespace) -> dict[str, Any]:
     from legato.frontend.onnx import check
     from legato.frontend.onnx.report import way_out
 
-    report = check(args.model, shapes=_arguments.shapes(args), constants=_arguments.constants(args))
+    report = check(
+        args.model,
+        shapes=_arguments.shapes(args),
+        custom=_arguments.custom(args),
+        constants=_arguments.constants(args),
+    )
     return {
         "producer": report.producer,
         "ir_version": report.ir_version,

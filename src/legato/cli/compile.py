@@ -6,6 +6,7 @@ or asm. Exit code 1 if the model cannot be compiled."""
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,14 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL, -o and how to compile."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .pt2, .pt, .relay or .relax file")
-    parser.add_argument("-o", "--output", type=Path, help="the file to write; with --emit, else standard output")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the file to write (default: MODEL.legato in this folder, where there is none yet; with --emit: standard "
+        "output)",
+    )
     _arguments.add_compile(parser)
     add_generators(parser)
     parser.add_argument("--emit", choices=("ir", "llvm", "asm"), help="write text in place of a compiled program")
@@ -37,22 +45,34 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     if args.emit:
         _arguments.refuse(args, "text is not run", "threads", "generators")
         return _emit(args, tell)
-    if args.output is None:
-        raise CompileError("nowhere to write the compiled program", hint="name a file: -o model.legato")
-    require_artifact_or_nothing(args.output)
-    from legato.driver import compile_module, load_model, split_shapes
+    if _arguments.is_artifact(args.model):
+        raise CompileError(f"{args.model} is compiled already", hint="compile the model that it is made of")
+    output = args.output or _default_output(args.model)
+    require_artifact_or_nothing(output)
+    from legato.driver import compile_module, split_shapes
 
     start = time.perf_counter()
     tell(f"reading {args.model}")
     generators = take_generators(args)
     shapes, sizes = split_shapes(_arguments.program(args), _arguments.shapes(args))
-    mod = load_model(_arguments.program(args), shapes=shapes, constants=_arguments.constants(args))
+    mod = _arguments.loaded(args, shapes)
     read = time.perf_counter() - start
     compiled = compile_module(mod, replace(_arguments.options(args, tell), sizes=sizes, generators=generators))
-    tell(f"writing {args.output}")
-    compiled.executable.save(args.output)
-    data = _facts(args.output, compiled, time.perf_counter() - start, {"read": read, **compiled.seconds})
+    tell(f"writing {output}")
+    if args.output is None:
+        _default_output(args.model)  # somebody else may have written it since
+    compiled.executable.save(output)
+    data = _facts(output, compiled, time.perf_counter() - start, {"read": read, **compiled.seconds})
     return Answer(data, _text(data))
+
+
+def _default_output(model: Path) -> Path:
+    """The file that is written where none is named: `MODEL.legato` in this folder; CompileError where it is there."""
+    output = Path(f"{model.stem}.legato")
+    if os.path.lexists(output):
+        hint = f"-o {output} replaces it, if it is a compiled program; -o FILE writes another one"
+        raise CompileError(f"{output} is there already: it is not replaced unless it is named", hint=hint)
+    return output
 
 
 def _facts(output: Path, compiled: Compiled, total: float, stages: dict[str, float]) -> dict[str, Any]:
@@ -66,7 +86,9 @@ def _facts(output: Path, compiled: Compiled, total: float, stages: dict[str, flo
         "threads": exe.threads,
         "inputs": [str(leaf) for leaf in exe.arguments],
         "outputs": [str(leaf) for leaf in exe.results],
-        "peak_memory": str(exe.peak_memory),
+        "peak_memory": exe.peak_memory.formula,
+        "peak_bytes": exe.peak_memory.smallest,
+        "peak_at": exe.peak_memory.least,
         "kernels": exe.stats["kernels"],
         "compiled": compiled.compiled,
         "by_reference": [op.op for op in exe.program.host_ops],
@@ -76,7 +98,9 @@ def _facts(output: Path, compiled: Compiled, total: float, stages: dict[str, flo
 
 
 def _text(data: dict[str, Any]) -> str:
-    memory = data["peak_memory"]
+    at = ", ".join(f"{name} = {value}" for name, value in data["peak_at"].items())
+    memory = f"{size(data['peak_bytes'])} per call{at and ' at ' + at}, beside the weights"
+    memory += f"; in general {data['peak_memory']} bytes" if at else ""
     stages = ", ".join(f"{name} {seconds(value)}" for name, value in data["stages"].items())
     slow = data["by_reference"]
     by_reference = f"{counted(len(slow), 'operator')} run by their reference"
@@ -85,7 +109,7 @@ def _text(data: dict[str, Any]) -> str:
         ("written", f"{data['output']}: {size(data['bytes'])}, of which weights {size(data['weight_bytes'])}"),
         *(("inputs" if not n else "", text) for n, text in enumerate(data["inputs"])),
         *(("outputs" if not n else "", text) for n, text in enumerate(data["outputs"])),
-        ("memory", f"{size(int(memory)) if memory.isdigit() else memory + ' bytes'} per call, beside the weights"),
+        ("memory", memory),
         ("kernels", f"{data['kernels']} for {data['target']}, precision {data['precision']}; {by_reference}"),
         ("time", f"{seconds(data['seconds'])}  ({stages})"),
     ])  # fmt: skip

@@ -18,6 +18,7 @@ from legato.cli import _arguments
 from legato.cli._answer import Answer, Tell, rows, size
 from legato.cli._code import passes_of_code
 from legato.cli._modules import FORMS, add_forms, require_form, shown, text_of, write_module
+from legato.cli._passes import add_passes, take_passes
 
 if TYPE_CHECKING:
     from legato.ir.module import Module
@@ -27,7 +28,7 @@ __all__ = ["add_arguments", "run"]
 
 _OF_RUNS: Final = (
     "model", "passes", "print_after", "print_before", "dump", "time", "rules", "output", *FORMS, "shape", "constant",
-    "trust",
+    "ops", "trust",
 )  # fmt: skip
 
 
@@ -36,9 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model", nargs="?", type=Path, metavar="MODEL", help="an .onnx, .pt2, .pt, .relay or .relax file"
     )
-    parser.add_argument(
-        "-p", "--passes", action="append", default=[], metavar="PASSES", help="what to run; may be given several times"
-    )
+    add_passes(parser, "what to run; may be given several times")
     parser.add_argument("--list", action="store_true", help="all passes, their options and defaults")
     parser.add_argument(
         "--print-after", action="append", default=[], metavar="PASS",
@@ -51,9 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time", action="store_true", help="print the time of each pass to standard error")
     parser.add_argument(
         "--rules", action="store_true", help="print to standard error how often each rule was applied, and its line"
-    )
-    parser.add_argument(
-        "--use", action="append", default=[], type=Path, metavar="FILE.py", help="code to run: passes of your own"
     )
     parser.add_argument("-o", "--output", type=Path, help="a .relay, .relax or .json file for the program")
     add_forms(parser)
@@ -72,19 +68,11 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     if args.output is not None:
         _arguments.refuse(args, "the name of the file says what is written", *FORMS)
         require_form(args.output)
-    passes = _passes(args)
+    passes = take_passes(args)
     observer = _observer(args, passes)
     tell("reading")
     mod = _run(_arguments.module(args), passes, observer, tell)
     return _answer(mod, passes, observer, args)
-
-
-def _passes(args: argparse.Namespace) -> tuple[Pass, ...]:
-    from legato.pipelines import BY_PRECISION
-    from legato.transform._text import read_passes
-
-    own = passes_of_code(args.use)
-    return tuple(step for text in args.passes for step in read_passes(text, BY_PRECISION, own))
 
 
 def _observer(args: argparse.Namespace, passes: Sequence[Pass]) -> Observer:

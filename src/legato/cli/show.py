@@ -35,7 +35,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
 def _artifact(args: argparse.Namespace) -> str:
     import legato
 
-    _arguments.refuse(args, "a .legato file holds text as it is", *_arguments.OF_MODELS, *FORMS)
+    _arguments.refuse(args, "a .legato file holds text as it is", *_arguments.OF_MODELS, "ops", *FORMS)
     exe = legato.load(args.model)
     return exe.program.source if args.after is None else exe.module_after(args.after)
 

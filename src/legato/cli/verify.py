@@ -16,6 +16,7 @@ from legato.cli import _arguments
 from legato.cli._answer import NO, YES, Answer, Tell, counted, rows
 from legato.cli._files import require_apart, write_arrays
 from legato.cli._generators import add_generators, take_generators
+from legato.cli._passes import add_passes, take_passes
 
 if TYPE_CHECKING:
     from legato.compare import Culprit, Report
@@ -29,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _arguments.add_inputs(parser, fill="random")
     _arguments.add_compile(parser)
     add_generators(parser)
+    add_passes(parser, "what is done to the model before it is compiled (default: default); may be given several times")
     parser.add_argument(
         "--against", choices=("interpreter", "onnxruntime"), help="the peer (default: the best there is)"
     )
@@ -40,12 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
     """Compares, and looks for the culprit where that is asked for."""
     if _arguments.is_artifact(args.model):
-        rest = ("input", "fill", "seed", "dim", "threads", "against", "bounds", "bisect", "output", "generators")
+        rest = ("input", "fill", "seed", "dim", "threads", "against", "bounds", "bisect", "output", "generators", "ops",
+                "passes", "use")  # fmt: skip
         _arguments.refuse(args, "of a .legato file its bytes are checked", *_arguments.OF_MODELS, *rest)
         return _artifact(args.model)
     _arguments.require_use_of_inputs(args)
     if not args.bisect:
         _arguments.refuse(args, "without --bisect there is no reproducer", "output")
+    if not args.passes:
+        _arguments.refuse(args, "without -p no pass is named", "use")
     if args.output is not None and args.output.suffix != ".relay":
         raise CompileError(f"the reproducer is a .relay file; -o names {args.output}")
     if args.output is not None:
@@ -58,6 +63,8 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         None if args.input is None else _arguments.read_arrays(args.input),
         shapes=_arguments.shapes(args),
         constants=_arguments.constants(args),
+        ops=_arguments.operators(args),
+        custom=_arguments.custom(args),
         dims=dict(args.dim),
         how=args.fill,
         seed=args.seed,
@@ -67,6 +74,7 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         against=args.against,
         bisect=args.bisect,
         bounds=args.bounds or None,
+        passes=take_passes(args) if args.passes else None,
         progress=tell,
         generators=generators,
     )

@@ -25,6 +25,7 @@ from legato.ir.module import Module
 from legato.lower.signature import input_types
 from legato.runtime.leaves import flat
 from legato.transform._external import ONLY_THEIRS, compiler_of, is_external
+from legato.transform._text import show_pass
 from legato.transform.outline_external import OutlineExternal
 from legato.transform.pass_ import Observer, Pass, run
 from legato.transform.to_a_normal import ToANormal
@@ -121,7 +122,8 @@ def _of_pass(p: Pass, mod: Module, inputs: Sequence[Array], options: CompileOpti
         return not (_agree(_narrow(got, native), exact, native) if float64 else _are_near(got, native))
 
     found = first_wrong(normal, inputs, is_wrong, options.packed)
-    return _culprit(p.name, found and replace(found, program=as_before(found.program)), mod, inputs)
+    stage = show_pass(p) if p in options.passes else p.name  # as it was given, unless the precision changed it
+    return _culprit(stage, found and replace(found, program=as_before(found.program)), mod, inputs)
 
 
 def _same(mod: Module) -> Module:

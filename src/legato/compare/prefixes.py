@@ -8,7 +8,7 @@ smaller by replacing bindings before it by parameters, whose values the interpre
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -32,6 +32,7 @@ Values = dict[int, list[Array]]  # the leaves of what a node computes, by its id
 # Whether what becomes of a program computes something else on some inputs, whose exact outputs, and those in the
 # program's precision, are known.
 IsWrong = Callable[[Module, Sequence[Array], Sequence[Array], Sequence[Array]], bool]
+_PLACES: Final = 4  # of a binding that are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +154,11 @@ class _Prefixes:
 
 
 def _what(value: Expr) -> str:
-    """The operators of a binding's value, and where in the model they stand."""
-    calls = [node.op.name for node in post_order([value]) if isinstance(node, Call) and isinstance(node.op, Op)]
-    spans = [str(node.span) for node in post_order([value]) if node.span is not None]
-    named = ", ".join(dict.fromkeys(calls))
-    return f"{named} at {spans[-1]}" if named and spans else named or "".join(spans[-1:])
+    """The operators of a binding's value, and where in the model they stand: the last few places."""
+    inner = [*post_order([value])]
+    calls = [node.op.name for node in inner if isinstance(node, Call) and isinstance(node.op, Op)]
+    spans = [str(node.span) for node in inner if isinstance(node, Call) and node.span is not None]
+    places = [*dict.fromkeys(spans or [str(node.span) for node in inner if node.span is not None][-1:])]
+    named, at = ", ".join(dict.fromkeys(calls)), ", ".join(places[-_PLACES:])
+    at = f"…, {at}" if len(places) > _PLACES else at
+    return f"{named} at {at}" if named and at else named or at

@@ -52,12 +52,12 @@ class OutputReport:
 class Culprit:
     """Where a wrong result comes from.
 
-    stage: "import" (the module itself differs from ONNX Runtime), "engine" (of a code generator), a pass, or "code"
-    (what is below the passes).
+    stage: "import" (the module itself differs from ONNX Runtime), "engine" (of a code generator), a pass, with the
+    options that it was given, or "code" (what is below the passes).
     node: the binding that is the first to be wrong, where one was found, of the program before the pass or of that
-    behind all passes; what: its operators, and their place in the model. Of an engine they are the function that it
-    runs and its generator. program: the smallest program found that shows it, and `inputs` for it; `text` is that
-    program's.
+    behind all passes; what: its operators, and their places: nodes of the model by their names, or lines of a text. Of
+    an engine they are the function that it runs and its generator. program: the smallest program found that shows it,
+    and `inputs` for it; `text` is that program's.
     """
 
     stage: str
@@ -68,7 +68,7 @@ class Culprit:
     what: str = ""
 
     def __str__(self) -> str:
-        named = f"%{self.node} ({self.what})" if self.what else f"%{self.node}"
+        named = f"{self.what} (%{self.node})" if self.what else f"%{self.node}"
         if self.stage == "import":
             return "the module differs from ONNX Runtime before any pass: the importer, or an operator's reference"
         if self.stage == "engine":

@@ -22,6 +22,7 @@ from legato.compare.report import OutputReport, Report, judge, nearness
 from legato.driver import CompileOptions, compile_module, load_model
 from legato.ir.module import Module
 from legato.ir.op import Op
+from legato.pipelines import as_passes
 from legato.runtime.datatypes import ObjectInfo
 from legato.runtime.engines import by_name
 from legato.runtime.executable import Executable
@@ -31,6 +32,7 @@ from legato.tir.buffer import Buffer
 from legato.tir.stmt import Func
 from legato.transform.infer_types import InferTypes
 from legato.transform.low_precision import LowPrecision
+from legato.transform.pass_ import Pass
 from legato.transform.to_graph import ToGraph
 
 __all__ = ["compare", "verify"]
@@ -58,6 +60,7 @@ def verify(
     packed: Mapping[str, object] | None = None,
     generators: Iterable[Any] = (),
     bounds: bool | None = None,
+    passes: Iterable[Pass | str] | str | None = None,
 ) -> Report:
     """Compiles `model` and compares it with the interpreter in float64; see `Report`. Its tensor programs are compared
     one by one as well, with sizes and inputs that are made up.
@@ -67,12 +70,13 @@ def verify(
     bisect:  where an output is wrong, find the first node or the pass that is to blame (`report.culprit`).
     packed:  the packed functions that the program calls; they are called several times, in float64 mode in its dtypes.
     generators: of the functions that engines run; the interpreter evaluates these functions.
+    passes:  as for `legato.compile`; the culprit may be one of them.
     The other arguments are those of `legato.compile`; with `bounds` an access out of bounds is an InternalError.
     """
     exactness = as_precision(precision)
     options = CompileOptions(as_target(target), threads, ops=tuple(ops), progress=progress, precision=exactness)
     options = replace(options, packed=packed, generators=tuple(by_name(generators).values()))
-    options = options if bounds is None else replace(options, bounds=bounds)
+    options = replace(options, passes=as_passes(passes), bounds=options.bounds if bounds is None else bounds)
     mod = InferTypes()(load_model(model, shapes=shapes, ops=options.ops, custom=custom, constants=constants))
     tell = progress or _quiet
     own = _kernels(mod, options, Drawn(dims or {}, how, seed), tell)

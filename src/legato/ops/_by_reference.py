@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from legato.base.errors import UnsupportedError
+from legato.base.spelling import several
 from legato.ir.attrs_json import attrs_from_json
 from legato.ir.op import Op
 from legato.ops._own import operators
@@ -30,7 +31,7 @@ class ByReference:
     def __call__(self, info: HostOpInfo, inputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         op = self._known.get(info.op)
         if op is None:
-            raise UnsupportedError(f"the program needs operator {info.op!r}", hint="load it in Python, with ops=[…]")
+            raise UnsupportedError(f"the program needs operator {info.op!r}", hint=f"load it with {several('ops')}")
         attrs = attrs_from_json(op, info.attrs)
         with np.errstate(all="ignore"):
             value = op.reference(*inputs, *op.tail(attrs))

@@ -15,7 +15,7 @@ from legato.runtime.datatypes import ConstructorInfo, ObjectInfo
 from legato.runtime.parts import Parts
 from legato.runtime.program import Program, TensorInfo
 from legato.runtime.signature import Signature
-from legato.runtime.size import Formula
+from legato.runtime.size import Bytes
 from legato.runtime.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -84,12 +84,15 @@ class Facts:
         return sum(workspace.leaked for each in (self, *self._bodies) for workspace in each._free)
 
     @property
-    def peak_memory(self) -> Formula:
+    def peak_memory(self) -> Bytes:
         """Bytes of workspace that one call needs, as a formula in the dims; weights, outputs and objects are not in it.
+        Its text begins with the bytes where every dim is 1, or what its range begins at.
 
         Where `stats["recursive"]` is 1, each further level of a function that calls itself adds its frame.
         """
-        return Formula(self._signature.info.workspace)
+        info = self._signature.info
+        least = {dim.name: 1 if dim.holds(1) else dim.lo for dim in info.dims}
+        return Bytes(info.workspace, least)
 
     @property
     def weight_bytes(self) -> int:

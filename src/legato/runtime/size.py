@@ -18,6 +18,7 @@ from legato.base.errors import InternalError, RunError
 
 __all__ = [
     "OPERATORS",
+    "Bytes",
     "Evaluator",
     "Formula",
     "Size",
@@ -191,7 +192,7 @@ def _show(size: Size, outer: int) -> str:
 
 
 class Formula:
-    """A size to look at and to evaluate: `str(f)`, `f(n=3)`, and `int(f)` where it holds no dims."""
+    """A size to look at and to evaluate: `f.formula`, `f(n=3)`, and `int(f)` where it holds no dims."""
 
     __slots__ = ("_evaluate", "dims", "size")
 
@@ -207,7 +208,7 @@ class Formula:
         """
         missing = [name for name in self.dims if name not in dims]
         if missing:
-            raise TypeError(f"the formula {self} also needs {', '.join(missing)}")
+            raise TypeError(f"the formula {self.formula} also needs {', '.join(missing)}")
         values = [dims[name] for name in self.dims]
         for name, value in zip(self.dims, values, strict=True):
             if not hasattr(value, "__index__") or not 0 <= int(value) <= MAX_VALUE:
@@ -217,14 +218,42 @@ class Formula:
     def __int__(self) -> int:
         return self()
 
-    def __str__(self) -> str:
+    @property
+    def formula(self) -> str:
+        """The formula as text: `4*n`."""
         return show(self.size)
 
+    def __str__(self) -> str:
+        return self.formula
+
     def __repr__(self) -> str:
-        return f"<formula {self}>"
+        return f"<formula {self.formula}>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Formula) and other.size == self.size
 
     def __hash__(self) -> int:
         return hash(self.size)
+
+
+class Bytes(Formula):
+    """A formula of bytes, whose text begins with how many these are at the smallest sizes that are usual: `least` has
+    them by dim."""
+
+    __slots__ = ("least",)
+
+    def __init__(self, size: Size, least: Mapping[str, int]) -> None:
+        super().__init__(size)
+        self.least = {name: least[name] for name in self.dims}
+
+    @property
+    def smallest(self) -> int:
+        """The bytes at the sizes `least`; RunError for more than 64 bits hold."""
+        return self(**self.least)
+
+    def __str__(self) -> str:
+        """`64 bytes at n = 1: 64*n`; of a formula without dims, `64 bytes`."""
+        if not self.dims:
+            return f"{int(self)} bytes"
+        at = ", ".join(f"{name} = {value}" for name, value in self.least.items())
+        return f"{self.smallest} bytes at {at}: {self.formula}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from legato.base.dataclass import dataclass
 from legato.base.errors import UnsupportedError
+from legato.base.spelling import converters
 from legato.ir.types import Type
 
 if TYPE_CHECKING:
@@ -123,4 +124,4 @@ def way_out(found: Sequence[Unsupported]) -> str | None:
         return None
     own = ", ".join(f'"{key}": function' for key in keys[:_NAMED]) + (", …" if len(keys) > _NAMED else "")
     what = "a converter of your own for an operator" if len(keys) == 1 else "converters of your own for operators"
-    return f"{what}: from_onnx(…, custom={{{own}}}) (docs/operators.md)"
+    return f"{what}: {converters(own, 'from_onnx')} (docs/operators.md)"
