@@ -17,7 +17,18 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MU
 @pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.`:FutureWarning")  # PyTorch's own
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @pytest.mark.parametrize(
-    "name", ["errors", "generators", "gradients", "partial_evaluation", "passes", "patterns", "precision", "pytorch", "training"]
+    "name",
+    [
+        "errors",
+        "generators",
+        "gradients",
+        "partial_evaluation",
+        "passes",
+        "patterns",
+        "precision",
+        "pytorch",
+        "training",
+    ],
 )
 def test_the_programs_print_what_they_say(
     name: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

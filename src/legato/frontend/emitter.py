@@ -36,7 +36,9 @@ class Emitter(Builder):
     def type_of(self, x: Expr) -> TensorType:
         """The tensor type of `x`."""
         if not isinstance(x.ty, TensorType):
-            raise UnsupportedError("an input that is not a tensor")
+            raise UnsupportedError(
+                "an input that is not a tensor", hint="take tensors out of a sequence or tuple before"
+            )
         return x.ty
 
     def dtype(self, x: Expr) -> DType:

@@ -36,6 +36,7 @@ TYPES: Final[Mapping[DType, str]] = {
     **{d: f"{d.name}_t" for d in dt.ALL_DTYPES if d.is_int},
 }
 
+_LEFT: Final = "name the operators that it takes, CSource(operators=…): what it does not take, Legato compiles"
 _PRELUDE: Final = """#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -219,7 +220,7 @@ class _Writer:
                 case Prefetch():
                     pass
                 case other:
-                    raise UnsupportedError(f"C source has no {type(other).__name__}")
+                    raise UnsupportedError(f"C source has no {type(other).__name__}", hint=_LEFT)
 
     def value(self, e: Expr) -> str:
         """The text of an expression, after the lines that it needs."""
@@ -280,7 +281,7 @@ class _Scope:
                 return _cast(texts[e.a], e.a.dtype, e.dtype)
             case Call():
                 return _call(e, [texts[a] for a in e.args])
-        raise UnsupportedError(f"C source has no {type(e).__name__}")
+        raise UnsupportedError(f"C source has no {type(e).__name__}", hint=_LEFT)
 
 
 def _is_guard(e: Expr) -> bool:
@@ -319,7 +320,7 @@ def _binary(e: Binary, a: str, b: str) -> str:
             return f"({a} {e.op.value} {b})"
         if e.op in _NAMED:
             return f"{_NAMED[e.op]}_{kind}({a}, {b})"
-    raise UnsupportedError(f"C source has no {e.op.value} of {dtype}")
+    raise UnsupportedError(f"C source has no {e.op.value} of {dtype}", hint=_LEFT)
 
 
 def _cast(a: str, source: DType, target: DType) -> str:
@@ -351,5 +352,5 @@ def _call(e: Call, args: list[str]) -> str:
             return _cast(given, first, e.dtype)
         return f"((union {{{kind} a; {_type(e.dtype)} b;}}){{.a = {given}}}.b)"
     if e.name not in _MATH or not first.is_float:
-        raise UnsupportedError(f"C source has no {e.name} of {first}")
+        raise UnsupportedError(f"C source has no {e.name} of {first}", hint=_LEFT)
     return f"{_MATH[e.name] or e.name}{'f' if first == dt.float32 else ''}({given})"

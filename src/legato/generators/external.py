@@ -155,7 +155,7 @@ def _require_plain(gv: GlobalVar, func: Function) -> Type:
         if not all(isinstance(part, TensorType | TupleType) for part in walk(ty)):
             raise UnsupportedError(f"{what} takes or gives {ty}", span=func.span, hint="tensors, and tuples of them")
     if not any(True for _ in _tensors(ret)):
-        raise UnsupportedError(f"{what} gives no tensor", span=func.span)
+        raise UnsupportedError(f"{what} gives no tensor", span=func.span, hint="let it give one, or a tuple of them")
     if untold := [d for d in free_dims(ret) if d not in bound_dims(types)]:
         hint = "its extents are those of what it is given, or computed from these"
         raise UnsupportedError(

@@ -27,6 +27,8 @@ OPSET: Final = 17
 _IR_VERSION: Final = 8
 _CODES: Final = {dt.float32: 1, dt.int32: 6, dt.int64: 7, dt.bool_: 9}  # of onnx.TensorProto
 
+_LEFT: Final = "name the operators that it takes, OnnxRuntime(operators=…): what it does not take, Legato compiles"
+
 Form = Callable[["_Graph", Call, list[Any]], Any]  # (graph, call, names of its arguments): names of its results
 
 
@@ -74,7 +76,9 @@ def _value(graph: _Graph, node: Expr, values: Mapping[int | Var, Any]) -> Any:
     match node:
         case Var():
             if node not in values:
-                raise UnsupportedError(f"%{node.name} is no parameter of the function")
+                raise UnsupportedError(
+                    f"%{node.name} is no parameter of the function", hint="give it to the function as an argument"
+                )
             return values[node]
         case Constant(data):
             _require_types(node)
@@ -89,8 +93,8 @@ def _value(graph: _Graph, node: Expr, values: Mapping[int | Var, Any]) -> Any:
             _require_types(node, *args)
             return _FORMS[op.name](graph, node, [values[a if isinstance(a, Var) else id(a)] for a in args])
         case Call():
-            raise UnsupportedError(f"ONNX has no form for a call of {node.op!r} here", span=node.span)
-    raise UnsupportedError(f"ONNX has no form for {node!r} here", span=node.span)
+            raise UnsupportedError(f"ONNX has no form for a call of {node.op!r} here", span=node.span, hint=_LEFT)
+    raise UnsupportedError(f"ONNX has no form for {node!r} here", span=node.span, hint=_LEFT)
 
 
 def _names(ty: Type, counter: Iterator[int]) -> Any:
@@ -171,7 +175,7 @@ class _Graph:
 
 def _require(is_met: bool, what: str) -> None:
     if not is_met:
-        raise UnsupportedError(f"ONNX has no form for {what}")
+        raise UnsupportedError(f"ONNX has no form for {what}", hint=_LEFT)
 
 
 def _ty(e: Expr) -> TensorType:

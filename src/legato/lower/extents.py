@@ -47,7 +47,8 @@ def with_extent_checks(func: ir.Function) -> ir.Function:
                     found[d] = Constraint(d, max_(d, const(0)), f"{node.op.name}: an extent of the result", node.span)
             count = _elements(shape)
             if isinstance(count, Const) and count.value > MOST:
-                raise UnsupportedError(f"{node.op.name}: a tensor of {count.value} elements", span=node.span)
+                hint = "no machine holds it: give a smaller shape"
+                raise UnsupportedError(f"{node.op.name}: a tensor of {count.value} elements", span=node.span, hint=hint)
             if _is_large(count) and count not in found and not prove(le(count, const(MOST))):
                 what = f"out of memory: the elements of the result of {node.op.name}"
                 found[count] = Constraint(count, min_(count, const(MOST)), what, node.span)

@@ -174,7 +174,9 @@ def declared_type(ty: Type) -> PackedType:
     slots = [_slots(t, names) for t in (*ty.params, *results)]
     found = PackedType(tuple(slots[: len(ty.params)]), tuple(s for s in slots[len(ty.params) :] if isinstance(s, Slot)))
     if len(found.results) < len(results) or any(s.dtype == DIM for s in found.results):
-        raise UnsupportedError("a packed function gives a tensor, or a tuple of them", details=[f"got {ty.ret}"])
+        hint = "give an extent as a tensor int64 without dims, and nested tuples as one tuple"
+        message = "a packed function gives a tensor, or a tuple of them"
+        raise UnsupportedError(message, details=[f"got {ty.ret}"], hint=hint)
     told = {d for slot in leaves((found.args, found.results)) for d in slot.shape if isinstance(d, str)}
     if untold := [name for name in names.values() if name not in told]:
         raise UnsupportedError(
@@ -193,7 +195,9 @@ def _slots(ty: Type, names: Mapping[Var, str]) -> Parts:
         case ShapeType(dims) if dims is not None:
             return tuple(Slot(DIM, (size_of(d, names),)) for d in dims)
     raise UnsupportedError(
-        "only tensors, shapes and tuples of them are passed to packed functions", details=[f"got {ty}"]
+        "only tensors, shapes and tuples of them are passed to packed functions",
+        details=[f"got {ty}"],
+        hint="take values of data types apart by match, read references, and pass what they hold",
     )
 
 

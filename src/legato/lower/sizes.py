@@ -36,7 +36,8 @@ def size_of(e: Expr, names: Mapping[Var, str]) -> Size:
             case Var() if node in names:
                 sizes[node] = names[node]
             case Var():
-                raise UnsupportedError(f"the dim {node.name} is known only while the program runs")
+                hint = "give an input whose shape has the dim itself as an entry"
+                raise UnsupportedError(f"the dim {node.name} is known only while the program runs", hint=hint)
             case Binary():
                 sizes[node] = combine(node.op.value, sizes[node.a], sizes[node.b])
             case Select():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from legato.base.errors import UnsupportedError
 from legato.base.node import post_order
@@ -13,9 +14,13 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.views import VIEWS
 
-__all__ = ["reachable", "require_shallow", "require_supported"]
+__all__ = ["DEFAULT_PASSES", "reachable", "require_shallow", "require_supported"]
 
 MAX_NESTING = 100  # blocks inside each other: passes and lowering recurse on them, and on nothing else
+# What a program is in when the default passes have run, and what compiled code is made of.
+DEFAULT_PASSES: Final = (
+    "the default passes (passes=None) take away what is none of compiled code; a loop program is called by call_tir"
+)
 
 
 def reachable(mod: Module, *names: str) -> Module:
@@ -62,7 +67,8 @@ def require_supported(mod: Module, faults: Iterable[tuple[GlobalVar, Expr, str]]
         where = f" at {node.span}" if node.span is not None else ""
         reasons[f"@{gv.name}: {what}{where}"] = None
     if reasons:
-        raise UnsupportedError("the program uses what compiled code cannot do yet", details=tuple(reasons))
+        message = "the program uses what compiled code cannot do yet"
+        raise UnsupportedError(message, details=tuple(reasons), hint=DEFAULT_PASSES)
 
 
 def _in_function(func: Function, mod: Module) -> Iterator[tuple[Expr, str]]:

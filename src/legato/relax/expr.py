@@ -128,7 +128,10 @@ class Call(ir.Call, metaclass=Named):
         span: Span | None = None,
     ) -> ir.Call:  # fmt: skip
         if sinfo_args:
-            raise UnsupportedError("a call has no types of its own: they follow from its arguments", span=span)
+            hint = "leave sinfo_args out; match_cast says more of a value's type"
+            raise UnsupportedError(
+                "a call has no types of its own: they follow from its arguments", span=span, hint=hint
+            )
         if isinstance(op, Op):
             made = RelayCall.build(op, args, attrs, span=span)
             return Builder(span=span).call_op(op, made.args, made.attrs)
@@ -161,9 +164,10 @@ class _Refused(type):
     """What Relax has, and programs here have not."""
 
     reason: str
+    instead: str  # what works
 
     def __call__(cls, *_: object, **__: object) -> NoReturn:
-        raise UnsupportedError(f"there is no relax.{cls.__name__}: {cls.reason}")
+        raise UnsupportedError(f"there is no relax.{cls.__name__}: {cls.reason}", hint=cls.instead)
 
     def __instancecheck__(cls, instance: object) -> bool:
         return False
@@ -173,18 +177,21 @@ class StringImm(metaclass=_Refused):
     """A string as a value: there are none."""
 
     reason = "strings are no values of a program"
+    instead = "a tensor of strings, relax.const(np.array(…, object)); or an attribute of the call"
 
 
 class DataTypeImm(metaclass=_Refused):
     """A dtype as a value: there are none."""
 
     reason = "dtypes are no values of a program"
+    instead = 'give the operator its dtype as an attribute: dtype="float32"'
 
 
 class ExternFunc(metaclass=_Refused):
     """A function outside of the module, as a value: there are none."""
 
     reason = "functions outside of a module are no values"
+    instead = "R.call_packed(name, …) calls one by its name (docs/relax.md)"
 
 
 def get_shape_of(expr: Expr) -> ir.Shape:

@@ -385,6 +385,7 @@ AnnotateTIROpPattern, AttachGlobalSymbol, CallTIRRewrite, RemovePurityChecking, 
     _settled, _WHEN_COMPILED
 )
 
+_LEAVE_OUT: Final = "leave it out: compiling does what a program needs (docs/from_tvm_relax.md)"
 _NOT_HERE: Final[Mapping[str, str]] = {
     "FuseOpsByPattern": "a pattern of relax.dpl cuts regions out by itself: pattern.partition(func, attrs)",
     "MergeCompositeFunctions": "there are no patterns yet",
@@ -425,7 +426,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(_absence(name))
 
     def refuse(*_: object, **__: object) -> NoReturn:
-        raise UnsupportedError(_absence(name))
+        raise UnsupportedError(_absence(name), hint=_LEAVE_OUT)
 
     return refuse
 

@@ -117,7 +117,8 @@ def register_op_attr(op_name: str, attr_key: str, value: Predicate | bool | None
     if not attr_key.startswith(_TARGET):
         raise UnsupportedError(f"register_op_attr: {attr_key!r} is fixed", hint="an operator's record says all of it")
     if op_name not in table():
-        raise UnsupportedError(f"register_op_attr: there is no operator {op_name!r}")
+        hint = "the name of an operator of Legato's own: docs/ops has all"
+        raise UnsupportedError(f"register_op_attr: there is no operator {op_name!r}", hint=hint)
 
     def register(predicate: Any) -> Any:
         known = _of(attr_key.removeprefix(_TARGET)).predicates

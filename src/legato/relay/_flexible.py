@@ -77,7 +77,8 @@ def FlexibleShapeDispatch(
         module = without_calls_of_main(infer(mod.module))
         main = module["main"]
         if not isinstance(main, Function):
-            raise UnsupportedError("@main is a loop-level function: it has no other extents")
+            hint = "let @main be a graph function that calls it"
+            raise UnsupportedError("@main is a loop-level function: it has no other extents", hint=hint)
         indices = range(len(main.params)) if input_indices is None else input_indices
         if not indices or not all(0 <= n < len(main.params) for n in indices):
             raise CompileError(f"input_indices: got {list(indices)}, @main has {len(main.params)} inputs")
@@ -111,7 +112,8 @@ class _Dispatch:
         self.main, self.result = found, found.ty.ret
         dims = {d: fresh(d.name, d.lo, d.hi) for d in found.type_params if isinstance(d, DimVar)}
         if not {*free_dims(self.result)} <= dims.keys():
-            raise UnsupportedError(f"@main has a result with dims of data: {self.result}", span=main.span)
+            hint = "leave the pass out: a symbolic dim takes any extent (docs/shapes.md)"
+            raise UnsupportedError(f"@main has a result with dims of data: {self.result}", span=main.span, hint=hint)
         self.own = Copy(dims={**dims, self.inner: self.extent})
 
     def _with_extent(self, param: Var) -> Var:

@@ -84,7 +84,8 @@ def from_pytorch(
         hint = 'legato.compile(module, args=…, custom={"namespace::operator": function})'
         raise UnsupportedError("custom_convert_map: converters of Relay's form", hint=hint)
     if keep_quantized_weight or export_renamed_c_graph_path is not None:
-        raise UnsupportedError("keep_quantized_weight and export_renamed_c_graph_path")
+        hint = "leave them out; quantised models are read from ONNX files"
+        raise UnsupportedError("keep_quantized_weight and export_renamed_c_graph_path", hint=hint)
     infos = [(name, _info(info)) for name, info in input_infos]
     module = import_script(script_module, infos, default_dtype)
     is_module = isinstance(script_module, torch.jit.ScriptModule)

@@ -138,7 +138,8 @@ def relay_model(cls: Any) -> Any:
     if inspect.isfunction(cls):
         return relay(cls)
     if not inspect.isclass(cls):
-        raise UnsupportedError(f"@relay_model takes a class or a function, got {describe(cls)}")
+        hint = "write it above a class with a method forward, or above a function"
+        raise UnsupportedError(f"@relay_model takes a class or a function, got {describe(cls)}", hint=hint)
     forward = inspect.getattr_static(cls, "forward", None)
     if not inspect.isfunction(forward):
         raise UnsupportedError(f"class {cls.__name__} has no method forward", hint="def forward(self, x: Tensor[…]): …")

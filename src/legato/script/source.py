@@ -83,7 +83,8 @@ def read(function: Any) -> Code:
     try:
         return Code(_definition(source, function), source, names_around(function))
     except (SyntaxError, ValueError) as error:  # the file has changed, or is not Python's
-        raise UnsupportedError(f"the source of {function.__name__} cannot be read: {error}") from error
+        hint = "the file has changed since it was imported: import it again"
+        raise UnsupportedError(f"the source of {function.__name__} cannot be read: {error}", hint=hint) from error
 
 
 def _definition(source: Source, function: Any) -> ast.FunctionDef:

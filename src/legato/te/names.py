@@ -324,15 +324,23 @@ def _literal(value: Any, dtype: DType) -> Expr:
     return scalars.as_type(plain(value), dtype)
 
 
+_COMPILE = "te.create_prim_func makes a program of tensors as they are: compiling it derives loops and threads"
 _NOT_HERE = {
-    "extern": "a tensor program calls nothing outside of itself",
-    "thread_axis": "schedules are derived, and threads come with them",
-    "comm_reducer": "reductions are te.sum, te.prod, te.max and te.min",
-    "create_schedule": "schedules are derived",
+    "extern": (
+        "a tensor program calls nothing outside of itself",
+        "call_packed in a program (docs/relax.md) calls a function of Python or of a shared library",
+    ),
+    "thread_axis": ("schedules are derived, and threads come with them", _COMPILE),
+    "comm_reducer": (
+        "reductions have names",
+        "te.sum, te.prod, te.max and te.min",
+    ),
+    "create_schedule": ("schedules are derived", _COMPILE),
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in _NOT_HERE:
-        raise UnsupportedError(f"there is no te.{name}: {_NOT_HERE[name]}")
+        why, hint = _NOT_HERE[name]
+        raise UnsupportedError(f"there is no te.{name}: {why}", hint=hint)
     raise AttributeError(f"te has no {name}")

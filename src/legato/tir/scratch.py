@@ -76,12 +76,14 @@ def _moved(func: Func, alloc: Alloc, around: Sequence[Stmt]) -> _Moved:
     sharing = [s for s in around if isinstance(s, For) and s.kind in _SHARING]
     is_inside = any(s.kind is LoopKind.PARALLEL for s in sharing)
     if old.scope is not Scope.GLOBAL and not is_inside and any(s.kind is LoopKind.PARALLEL for s in loops(func)):
-        raise _error(func, old, "each thread needs its own: it is allocated outside the parallel loop")
+        why = "each thread needs its own: it is allocated outside the parallel loop"
+        raise _error(func, old, why, "allocate it inside the parallel loop, or in the scope global")
     shape = tuple(substitute(d, lets) for d in (*(s.extent for s in sharing), *old.shape))
     strange = [v.name for d in shape for v in variables(d) if v not in func.params]
     if strange or any(map(has_load, shape)):
         what = ", ".join(strange) or "what is in memory"
-        raise _error(func, old, f"its size, or how many of it there are, depends on {what}")
+        why = f"its size, or how many of it there are, depends on {what}"
+        raise _error(func, old, why, "give it an extent of numbers and parameters, the largest that it may have")
     count = len(sharing)
     order = (*range(count), *(d + count for d in old.layout.order))
     halo = ((0, 0),) * count + old.layout.halo if old.layout.halo else ()
@@ -90,8 +92,8 @@ def _moved(func: Func, alloc: Alloc, around: Sequence[Stmt]) -> _Moved:
     return _Moved(Buffer(old.name, shape, old.dtype, layout), tuple(s.var for s in sharing))
 
 
-def _error(func: Func, buffer: Buffer, why: str) -> UnsupportedError:
-    return UnsupportedError(f"@{func.name} cannot allocate {buffer.name}: {why}", span=func.span)
+def _error(func: Func, buffer: Buffer, why: str, hint: str) -> UnsupportedError:
+    return UnsupportedError(f"@{func.name} cannot allocate {buffer.name}: {why}", span=func.span, hint=hint)
 
 
 def _rewritten(body: Stmt, moved: Mapping[Buffer, _Moved]) -> Stmt:

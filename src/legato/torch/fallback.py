@@ -55,7 +55,9 @@ def split(graph_module: fx.GraphModule, build: Build, constants: Weights, notes:
     """A function like the graph: a program where `build` takes all of it; else one of programs and single operators.
     With the programs that it has."""
     if (writes := _writes(graph_module.graph)) is not None:  # what is read before and after it must not move
-        notes.add_part(UnsupportedError(f"{operator_name(writes)} writes into a tensor", span=span_of(writes)))
+        hint = "an operator that gives its result, in place of one that writes it"
+        told = UnsupportedError(f"{operator_name(writes)} writes into a tensor", span=span_of(writes), hint=hint)
+        notes.add_part(told)
         return graph_module.forward, []
     notes.add(foreign_nodes(graph_module.graph))
     if not notes.faults and not foreign_inputs(graph_module.graph):

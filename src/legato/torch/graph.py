@@ -119,7 +119,8 @@ class CompiledGraph:
         self.fallbacks = Fallbacks(self.fallbacks)
         if not self.options.fallback:
             for fault in foreign_nodes(self.graph_module.graph).values():
-                raise UnsupportedError(f"{fault.operator}: {fault.reason}", span=fault.span)
+                hint = "with the option fallback (the default) PyTorch runs it"
+                raise UnsupportedError(f"{fault.operator}: {fault.reason}", span=fault.span, hint=hint)
             self.programs = [self._program(self.graph_module, constants)]
             return self.programs[0]
         run, self.programs = split(self.graph_module, self._program, constants, self.fallbacks)

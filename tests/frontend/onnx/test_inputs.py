@@ -113,7 +113,7 @@ def test_inputs_that_are_not_supported_hide_no_other_faults() -> None:
     ]
     report = check(model(nodes, [text, shapeless, value("x", ("n",))], ["s", "u", "n", "m"]))
     assert list(map(str, report.unsupported)) == [
-        "input 't': element type COMPLEX64",
+        "input 't': element type COMPLEX64 (export the model with real and imaginary parts as tensors of floats)",
         "input 'r' has no shape (give one: shapes={'r': (1, 'n', …)})",
         "words: ai.onnx.Swirl of operator set 17: no such operator in Legato",
         "few: ai.onnx.Whirl of operator set 17: no such operator in Legato",

@@ -44,6 +44,7 @@ Shapes = Mapping[str, Sequence[DimLike | Sequence[DimLike]]]  # of a sequence, a
 Constants = Mapping[str, ArrayLike]
 
 _UNNAMED = ("", "?", "-1", "None")
+_TENSORS = "export the model with tensors, or sequences of them, in its place"
 _RANGED = re.compile(r"\s*([^:]+?)\s*(?::\s*(\d*)\s*\.\.\s*(\d*)\s*)?")
 
 
@@ -138,7 +139,8 @@ def contained_type(proto: TypeProto, what: str, dims: Dims) -> Type:
     if kind == "optional_type":
         return option_type(contained_type(proto.optional_type.elem_type, what, dims))
     if kind != "tensor_type":
-        raise UnsupportedError(f"{what} is a {(kind or 'value').removesuffix('_type').replace('_', ' ')}, not a tensor")
+        named = (kind or "value").removesuffix("_type").replace("_", " ")
+        raise UnsupportedError(f"{what} is a {named}, not a tensor", hint=_TENSORS)
     if not proto.tensor_type.HasField("shape"):
         hint = f"give a shape for each element of a sequence: {written('shapes', 'xs', [(2, 3), (2, 3)])}"
         raise UnsupportedError(f"{what}: the shape of its elements is not declared", hint=hint)
@@ -191,7 +193,8 @@ def value_type(value: ValueInfoProto, dims: Dims, overrides: Sequence[Dim | None
     if kind in ("sequence_type", "optional_type"):
         return contained_type(value.type, what, dims)
     if kind != "tensor_type":
-        raise UnsupportedError(f"{what} is a {kind.removesuffix('_type').replace('_', ' ')}, not a tensor")
+        named = kind.removesuffix("_type").replace("_", " ")
+        raise UnsupportedError(f"{what} is a {named}, not a tensor", hint=_TENSORS)
     dtype = element_type(value.type.tensor_type.elem_type, what)
     declared = _declared(value)
     if declared is None and overrides is None:
@@ -256,7 +259,8 @@ def check_declared(value: ValueInfoProto, ty: Type | None) -> None:
         is_sequence = is_sequence or kind == "sequence_type"
         proto = proto.sequence_type.elem_type if kind == "sequence_type" else proto.optional_type.elem_type
     if kind not in (None, "tensor_type"):
-        raise UnsupportedError(f"{value.name!r} is declared as a {str(kind).removesuffix('_type')}")
+        named = str(kind).removesuffix("_type")
+        raise UnsupportedError(f"{value.name!r} is declared as a {named}", hint=_TENSORS)
     if ty is None or (kind is None and not is_sequence):
         return
     code, tensor = proto.tensor_type.elem_type, _contained(ty)

@@ -27,7 +27,10 @@ def to_dense(sparse: SparseTensorProto, folder: Folder | None, what: str, most: 
     if count * dtype.bytes > most:
         has = f"{what}: a sparse tensor of {count * dtype.bytes} bytes when it is dense"
         others = f", of which {MAX_DENSE - most} are others'" if most < MAX_DENSE else ""
-        raise UnsupportedError(f"{has}; at most {MAX_DENSE} are made of a model's sparse tensors{others}")
+        raise UnsupportedError(
+            f"{has}; at most {MAX_DENSE} are made of a model's sparse tensors{others}",
+            hint="save the model with the tensor dense",
+        )
     values = to_array(sparse.values, folder, what)
     if values.ndim != 1 or len(values) > count:
         raise ImportModelError(f"{what}: values of shape {values.shape} for {count} elements")

@@ -61,7 +61,8 @@ def element_type(code: int, what: str) -> DType:
         return found
     if code == TensorProto.UNDEFINED or code not in TensorProto.DataType.values():
         raise ImportModelError(f"{what}: unknown element type {code}")
-    raise UnsupportedError(f"{what}: element type {type_name(code)}")
+    hint = "export the model with real and imaginary parts as tensors of floats"
+    raise UnsupportedError(f"{what}: element type {type_name(code)}", hint=hint)
 
 
 def element_code(dtype: DType) -> int:
@@ -111,7 +112,8 @@ def to_array(tensor: TensorProto, folder: Folder | None, what: str, data: NDArra
     shape = tuple(tensor.dims)
     count = element_count(shape, what)
     if tensor.HasField("segment"):
-        raise UnsupportedError(f"{what}: a tensor stored in segments")
+        hint = "save the model again with the tensor in one piece, or as external data (onnx.save)"
+        raise UnsupportedError(f"{what}: a tensor stored in segments", hint=hint)
     if dtype.is_string:
         return np.reshape(_strings(tensor, count, what), shape)
     if tensor.data_location == TensorProto.EXTERNAL:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from legato.arith.expr import Const
 from legato.base.dataclass import dataclass
 from legato.base.errors import ImportModelError, InternalError, UnsupportedError
 from legato.base.span import Span
+from legato.base.spelling import converters
 from legato.frontend.torch.control import CONTROL
 from legato.frontend.torch.dtypes import from_torch
 from legato.frontend.torch.emitter import Emitter, Float
@@ -28,11 +29,11 @@ from legato.frontend.torch.symbols import FUNCTIONS, number
 from legato.ir.expr import Expr
 from legato.ir.types import Dim, TensorType
 
-__all__ = ["Fault", "GraphFaults", "Unknown", "Walk", "is_pytorch", "operator_name", "span_of"]
+__all__ = ["Fault", "GraphFaults", "Unknown", "Walk", "is_pytorch", "operator_name", "span_of", "way_out"]
 
 MAX_NESTING = 100  # branches and loops inside each other
 _ABSENT = "no converter"
-_WAY_OUT = 'give a converter: custom={"namespace::operator": function}'
+_NAMED = 3  # operators in a hint
 _PYTORCH = os.path.dirname(torch.__file__) + os.sep
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -58,6 +59,14 @@ class Unknown:
 
 
 UNKNOWN = Unknown()
+
+
+def way_out(operators: Iterable[str]) -> str:
+    """What helps with operators that are refused."""
+    names = list(dict.fromkeys(operators))
+    own = ", ".join(f'"{name}": function' for name in names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    ways = converters(own), 'torch.compile(module, backend="legato"), which leaves them to PyTorch'
+    return f"a converter of your own for each: {ways[0]}; or {ways[1]}"
 
 
 class _Lost(UnsupportedError):
@@ -177,9 +186,10 @@ class Walk:
         for fault in self.faults:
             lines.setdefault((fault.operator, fault.reason), []).append(fault.span)
         details = [f"{op}: {reason} ({len(at)} times, first at {at[0]})" for (op, reason), at in lines.items()]
-        hint = _WAY_OUT if any(f.reason == _ABSENT for f in self.faults) else None
         message = f"{name}: {len(self.faults)} nodes cannot be compiled"
-        error = GraphFaults(message, span=self.faults[0].span, details=details, hint=hint)
+        error = GraphFaults(
+            message, span=self.faults[0].span, details=details, hint=way_out(f.operator for f in self.faults)
+        )
         error.faults = {fault.node: fault for fault in self.faults}
         raise error
 

@@ -32,6 +32,7 @@ from legato.lower.hosts.scalars import compute
 from legato.lower.hosts.updates import append, put
 from legato.lower.hosts.values import Value, flat
 from legato.lower.late_updates import is_update
+from legato.lower.supported import DEFAULT_PASSES
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Load
 from legato.tir.stmt import Check, If, View
@@ -155,7 +156,7 @@ def _bind(frame: Frame, var: ir.Var, value: ir.Expr, dest: Value | None, out: Bo
         case ir.Var() | ir.Constant() | ir.Tuple():
             return frame.atom(value)
         case _:
-            raise UnsupportedError(f"{type(value).__name__} in compiled code", span=value.span)
+            raise UnsupportedError(f"{type(value).__name__} in compiled code", span=value.span, hint=DEFAULT_PASSES)
 
 
 def _call(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Body) -> Value:
@@ -170,7 +171,8 @@ def _call(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Bod
         return compute(frame, var, call, frame.lowered.scalars[call.op], dest, out)
     if isinstance(call.op, ir.Constructor):
         return construct(frame, var, call, dest, out)
-    raise UnsupportedError(f"a call of a {type(call.op).__name__} in compiled code", span=call.span)
+    what = f"a call of a {type(call.op).__name__} in compiled code"
+    raise UnsupportedError(what, span=call.span, hint=DEFAULT_PASSES)
 
 
 def _operator(frame: Frame, var: ir.Var, call: ir.Call, dest: Value | None, out: Body) -> Value:

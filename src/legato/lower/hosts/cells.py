@@ -40,7 +40,8 @@ EXTENT = scalar_type(dt.int64)  # of a dim in a shape that is a value
 def shape_dims(ty: ShapeType) -> tuple[Dim, ...]:
     """The dims of a shape; UnsupportedError where its rank is not known."""
     if ty.dims is None:
-        raise UnsupportedError("a shape of unknown rank as a value in compiled code")
+        hint = "give its rank: R.Shape(ndim=2), or its dims by match_cast"
+        raise UnsupportedError("a shape of unknown rank as a value in compiled code", hint=hint)
     return ty.dims
 
 

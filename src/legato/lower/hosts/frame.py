@@ -27,6 +27,7 @@ from legato.lower.hosts.magnitude import MAX_BYTES, buffer_fits, held, same_size
 from legato.lower.hosts.ownership import Borrowed, Owners
 from legato.lower.hosts.program import HostProgram
 from legato.lower.hosts.values import Value, flat, new_value
+from legato.lower.supported import DEFAULT_PASSES
 from legato.tir.buffer import Buffer, Scope
 from legato.tir.expr import Address, Load, cast
 from legato.tir.stmt import Check, Launch, Let, Stmt, Store
@@ -100,7 +101,9 @@ class Frame:
             case ir.Shape():
                 return tuple(map(self._extent, expr.dims))
             case _:
-                raise UnsupportedError(f"{type(expr).__name__} as a value in compiled code", span=expr.span)
+                raise UnsupportedError(
+                    f"{type(expr).__name__} as a value in compiled code", span=expr.span, hint=DEFAULT_PASSES
+                )
 
     def _extent(self, dim: Expr) -> Buffer:
         if not self.planned.issuperset(variables(dim)):

@@ -19,6 +19,7 @@ from legato.lower.hosts.frame import Frame
 from legato.lower.hosts.objects import fields
 from legato.lower.hosts.ownership import handle
 from legato.lower.hosts.values import flat, told
+from legato.lower.supported import DEFAULT_PASSES
 from legato.tir.buffer import Buffer
 from legato.tir.expr import Tag
 from legato.tir.stmt import Check, Stmt, Switch
@@ -80,7 +81,7 @@ def _bind(frame: Frame, pattern: Pattern, data: ir.Expr, place: Buffer, out: Bod
             _bind_fields(frame, pattern, data, place, out)
             return pattern.constructor.tag
         case _:
-            raise UnsupportedError(f"{type(pattern).__name__} in compiled code", span=pattern.span)
+            raise UnsupportedError(f"{type(pattern).__name__} in compiled code", span=pattern.span, hint=DEFAULT_PASSES)
 
 
 def _bind_fields(frame: Frame, pattern: PatternConstructor, data: ir.Expr, place: Buffer, out: Body) -> None:

@@ -30,7 +30,8 @@ def new_value(ty: Type, name: str, scalars: Scope = Scope.GLOBAL) -> Value:
         return tuple(new_value(EXTENT, f"{name}_{n}", scalars) for n in range(rank_of(ty)))
     if is_object(ty):
         return Buffer(name, (), dt.handle, scope=scalars)
-    raise UnsupportedError(f"values of type {ty} in compiled code")
+    hint = "tensors, shapes, tuples, data types, references and functions are values: compute with these"
+    raise UnsupportedError(f"values of type {ty} in compiled code", hint=hint)
 
 
 def flat(value: Value) -> Iterator[Buffer]:

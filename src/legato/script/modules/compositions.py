@@ -289,7 +289,10 @@ def _nll_loss(
     """The operator's, with weights of 1 where there are none."""
     ty = tensor_type(predictions, "the predictions of nll_loss")
     if ty.rank < 2 or reduction not in ("none", "sum", "mean"):
-        raise UnsupportedError("nll_loss takes predictions (n, classes, …), and a reduction none, sum or mean")
+        raise UnsupportedError(
+            f"nll_loss of predictions {ty}, with the reduction {reduction!r}",
+            hint="predictions (n, classes, …), and a reduction none, sum or mean",
+        )
     if weights is None:
         weights = b.call("ones", shape=(ty.shape[1],), dtype=ty.dtype)
     return b.call("nn.nll_loss", predictions, targets, weights, reduction=reduction, ignore_index=ignore_index)

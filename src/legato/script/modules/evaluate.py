@@ -117,7 +117,7 @@ class Evaluator:
     def call(self, function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
         """`function(…)`."""
         if function is range:
-            raise UnsupportedError("range is for the loops of tensor programs")
+            raise UnsupportedError("range is for the loops of tensor programs", hint="for i in range(n): …")
         return function(*args, **keywords)
 
     def described(self, value: Any) -> str:

@@ -21,7 +21,7 @@ class Handle:
     """`T.handle`: a parameter that `T.match_buffer` says more of."""
 
     def __call__(self, *_: Any) -> Any:
-        raise UnsupportedError("T.handle is no value; it annotates a parameter")
+        raise UnsupportedError("T.handle is no value; it annotates a parameter", hint="def f(x: T.handle): …")
 
 
 @dataclass(frozen=True, slots=True)

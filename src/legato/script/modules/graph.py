@@ -148,7 +148,8 @@ class GraphReader(Evaluator):
             return scalars.binary(op, a, b)
         name = _OPERATORS.get(op)
         if name is None:
-            raise UnsupportedError(f"`{op}` of tensors has no meaning in a script")
+            hint = f"{', '.join(_OPERATORS)} have one; others are functions: R.…"
+            raise UnsupportedError(f"`{op}` of tensors has no meaning in a script", hint=hint)
         return OPERATORS[name](self.b, a, b)
 
     def unary(self, op: str, a: Any) -> Any:

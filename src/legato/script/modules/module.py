@@ -90,7 +90,7 @@ def _options(given: Mapping[str, Any]) -> Options:
 def _refuse(odd: Mapping[str, Any], where: str) -> None:
     for name, value in odd.items():
         if value not in (None, False):
-            raise UnsupportedError(f"{where} has no option {name}={value!r}")
+            raise UnsupportedError(f"{where} has no option {name}={value!r}", hint=f"leave {name} out")
 
 
 def _is_in_class(function_: Any) -> bool:
@@ -104,7 +104,8 @@ def ir_module(cls: Any) -> Module:
     CompileError, with the line of the script, for what is wrong in any of them.
     """
     if not inspect.isclass(cls):
-        raise UnsupportedError(f"@I.ir_module takes a class, got a {type(cls).__name__}")
+        hint = "write it above a class; a function alone is @R.function or @T.prim_func"
+        raise UnsupportedError(f"@I.ir_module takes a class, got a {type(cls).__name__}", hint=hint)
     waiting = {name: w for name, w in vars(cls).items() if isinstance(w, Waiting)}
     source, node = _class(cls)
     return _module(source, node, _names_around(cls, waiting))
@@ -137,7 +138,8 @@ def _class(cls: Any) -> tuple[Source, ast.ClassDef]:
     source = Source(inspect.getsourcefile(cls) or "<script>", "".join(lines))
     found = [n for n in ast.walk(parsed(source.text)) if isinstance(n, ast.ClassDef) and n.name == cls.__name__]
     if not found:
-        raise UnsupportedError(f"{cls.__name__} is not written with `class` in {source.name}")
+        hint = "scripts are read from their files; legato.script.parse reads a text"
+        raise UnsupportedError(f"{cls.__name__} is not written with `class` in {source.name}", hint=hint)
     return source, min(found, key=lambda n: abs(n.lineno - 1 - first))
 
 
@@ -195,7 +197,7 @@ def _module(
         is_head = isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant | ast.Call)
         if not (is_head or isinstance(s, ast.FunctionDef | ast.Pass) or is_definition(s)):
             message = f"{type(s).__name__} in a module: it has functions and data types only"
-            error = UnsupportedError(message, span=source.span(s))
+            error = UnsupportedError(message, span=source.span(s), hint="put it above the class, or into a function")
             source.quote(error)
             raise error
     heads = [s for s in node.body if is_definition(s) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Call))]

@@ -272,7 +272,8 @@ def _conv(dims: int, transposed: bool = False) -> Rule:
         if out_dtype:
             attrs["out_dtype"] = out_dtype
         if out_layout not in (None, "", data_layout):
-            raise UnsupportedError(f"a convolution from {data_layout} to {out_layout}")
+            hint = "leave out_layout out, and R.permute_dims the result"
+            raise UnsupportedError(f"a convolution from {data_layout} to {out_layout}", hint=hint)
         if transposed:
             attrs["output_padding"] = _repeated(more.pop("output_padding", 0), dims)
         if more:
@@ -294,7 +295,8 @@ def _pool(kind: str, dims: int) -> Rule:
         ceil_mode: bool = False, count_include_pad: bool = False, layout: str = layout_of, out_layout: Any = None,
     ) -> Expr:  # fmt: skip
         if out_layout not in (None, "", layout):
-            raise UnsupportedError(f"pooling from {layout} to {out_layout}")
+            hint = "leave out_layout out, and R.permute_dims the result"
+            raise UnsupportedError(f"pooling from {layout} to {out_layout}", hint=hint)
         attrs: dict[str, Any] = {"count_include_pad": count_include_pad} if kind == "avg" else {}
         return b.call(
             f"nn.{kind}_pool{dims}d", data, pool_size=_repeated(pool_size, dims), strides=_repeated(strides, dims),
@@ -380,7 +382,8 @@ def _pad(b: Builder, data: Any, pad_width: Any, pad_value: Any = 0, pad_mode: st
 def _attention(b: Builder, query: Any, key: Any, value: Any, bias: Any = None, scale: Any = None, **more: Any) -> Expr:
     """Of (batch, positions, heads, width): softmax(q·kᵀ·scale + bias)·v."""
     if any(v is not None for v in more.values()):
-        raise UnsupportedError(f"attention with {min(k for k, v in more.items() if v is not None)}")
+        hint = "add what is masked to the bias: -inf where nothing is looked at"
+        raise UnsupportedError(f"attention with {min(k for k, v in more.items() if v is not None)}", hint=hint)
     q, k, v = (_permute(b, t, (0, 2, 1, 3)) for t in (query, key, value))
     width = query.ty.shape[-1] if isinstance(query.ty, TensorType) else None
     if scale is None:

@@ -61,7 +61,8 @@ def scalar_texts(
         is_shared = is_large and size[e] >= _WORTH and uses.get(e, 0) > 1
         if is_shared or depth[e] > MOST_DEPTH:
             if share is None:
-                raise UnsupportedError("a script cannot hold a dim that nests so deeply")
+                hint = "str(module) is the text of any program"
+                raise UnsupportedError("a script cannot hold a dim that nests so deeply", hint=hint)
             texts[e], depth[e] = (share(texts[e][0]), _ATOM), 1
     return [texts[e][0] for e in exprs]
 

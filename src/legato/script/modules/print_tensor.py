@@ -102,7 +102,8 @@ class _Printer:
         if p.dtype == dt.handle:
             return f"{self.names(p)}: T.reference"
         if p.dtype != dt.index:
-            raise UnsupportedError(f"parameter {p.name} is a scalar of {p.dtype}, which scripts do not have")
+            hint = "pass a tensor without dims; str(module) is the text of any program"
+            raise UnsupportedError(f"parameter {p.name} is a scalar of {p.dtype}, which scripts do not have", hint=hint)
         plain = (p.lo, p.hi) == ((0, None) if p in named else (None, None))
         return f"{self.names(p)}: {'T.int64' if plain else f'T.bounded({p.lo}, {p.hi})'}"
 

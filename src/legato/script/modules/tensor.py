@@ -358,7 +358,8 @@ class TensorReader(Parameters):
             case Attributes(of_function=True):
                 odd = [k for k in value.values if k not in _NO_EFFECT]
                 if odd:
-                    raise UnsupportedError(f"function attribute {odd[0]} is not known")
+                    hint = f"leave it out; {', '.join(sorted(_NO_EFFECT))} are read and have no effect"
+                    raise UnsupportedError(f"function attribute {odd[0]} is not known", hint=hint)
             case str() | None:
                 pass  # a docstring
             case Stmt():
@@ -377,7 +378,8 @@ class TensorReader(Parameters):
         if not isinstance(loops, Loops):
             raise self.error(s.iter, f"{self.described(loops)} is no loop", "range, T.grid, T.serial, T.parallel, …")
         if not isinstance(loops.step, int) or loops.step < 1:
-            raise UnsupportedError("a loop has a step that is a number of at least 1")
+            hint = "count from 0 by 1, and multiply or subtract inside"
+            raise UnsupportedError("a loop has a step that is a number of at least 1", hint=hint)
         targets = s.target.elts if isinstance(s.target, ast.Tuple) else [s.target]
         if len(targets) != len(loops.ends):
             raise TypeCheckError(f"{len(targets)} names for {len(loops.ends)} loops")

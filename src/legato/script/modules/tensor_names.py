@@ -456,7 +456,8 @@ def evaluate(value: Any) -> None:
 
 def call_extern(dtype: Any, name: Any = "", *_: Any) -> NoReturn:
     """A function of C."""
-    raise UnsupportedError("T.call_extern: a tensor program calls nothing outside of itself")
+    hint = "R.call_packed calls a function of Python or of a shared library (docs/relax.md)"
+    raise UnsupportedError("T.call_extern: a tensor program calls nothing outside of itself", hint=hint)
 
 
 call_packed = call_intrin = call_extern

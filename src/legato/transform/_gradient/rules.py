@@ -89,7 +89,8 @@ def bound(b: Builder, expr: Expr, known: dict[int, Expr], name: str = "d") -> Ex
             known[id(node)] = _bound_node(b, fresh, name if node is expr else "d")
         else:
             kind = type(node).__name__
-            raise UnsupportedError(f"a gradient rule is made of operators, not of {kind}", span=node.span)
+            hint = "give what the rule needs by operators: where, zeros_like, sums"
+            raise UnsupportedError(f"a gradient rule is made of operators, not of {kind}", span=node.span, hint=hint)
     return known[id(expr)]
 
 

@@ -121,7 +121,8 @@ class Object:
     """An opaque object: there are none."""
 
     def __init__(self, *, _expr: object = None, _name: str = "") -> None:
-        raise UnsupportedError("there is no nn.Object: values are tensors, shapes, and tuples of these")
+        hint = "nn.Tensor, or a tuple of them; state goes in and out as arguments and results"
+        raise UnsupportedError("there is no nn.Object: values are tensors, shapes, and tuples of these", hint=hint)
 
 
 class _Parts(Module):

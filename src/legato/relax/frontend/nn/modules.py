@@ -308,7 +308,8 @@ class Attention(Module):
     ) -> Tensor:  # fmt: skip
         """Of (batch, positions, query_dim), looking at these, or at (batch, others, cross_attention_dim)."""
         if cross_attention_kwargs:
-            raise UnsupportedError(f"Attention with {', '.join(cross_attention_kwargs)}")
+            hint = "hidden_states and encoder_hidden_states are what it takes"
+            raise UnsupportedError(f"Attention with {', '.join(cross_attention_kwargs)}", hint=hint)
         if self.group_norm is not None:
             hidden_states = self.group_norm(hidden_states, channel_axis=2, axes=[1])
         seen = hidden_states if encoder_hidden_states is None else encoder_hidden_states

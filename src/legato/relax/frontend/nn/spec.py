@@ -73,7 +73,10 @@ class Object:
     """An opaque object: there are none."""
 
     def __init__(self, object_type: object) -> NoReturn:
-        raise UnsupportedError("an argument is a tensor, an integer, or a tuple of these, and no opaque object")
+        hint = "spec.Tensor, spec.Int, spec.Tuple"
+        raise UnsupportedError(
+            "an argument is a tensor, an integer, or a tuple of these, and no opaque object", hint=hint
+        )
 
 
 Spec = Int | Tensor | Tuple

@@ -141,21 +141,21 @@ def _split(args: Any) -> tuple[list[Expr], list[Any]]:
 # ---------------------------------------------------------------------- not there
 
 
-def _refused(name: str, reason: str) -> Callable[..., NoReturn]:
+def _refused(name: str, reason: str, hint: str) -> Callable[..., NoReturn]:
     def build(*_: object, **__: object) -> NoReturn:
-        raise UnsupportedError(f"there is no nn.op.{name}: {reason}")
+        raise UnsupportedError(f"there is no nn.op.{name}: {reason}", hint=hint)
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"Not here: {reason}."
     return build
 
 
-_ONE = "programs run on one machine"
-_SAMPLED = "nn.op.tensor_expr_op and tensor_ir_op make programs of one's own"
+_ONE = "programs run on one machine", "leave it out: of one machine it gives what it is given"
+_SAMPLED = "samples are drawn outside", "nn.op.tensor_expr_op and tensor_ir_op make programs of one's own"
 
-ccl_allgather = _refused("ccl_allgather", _ONE)
-ccl_allreduce = _refused("ccl_allreduce", _ONE)
-ccl_broadcast_from_worker0 = _refused("ccl_broadcast_from_worker0", _ONE)
-multinomial_from_uniform = _refused("multinomial_from_uniform", _SAMPLED)
-renormalize_top_p_top_k_prob = _refused("renormalize_top_p_top_k_prob", _SAMPLED)
-sample_top_p_top_k_from_sorted_prob = _refused("sample_top_p_top_k_from_sorted_prob", _SAMPLED)
+ccl_allgather = _refused("ccl_allgather", *_ONE)
+ccl_allreduce = _refused("ccl_allreduce", *_ONE)
+ccl_broadcast_from_worker0 = _refused("ccl_broadcast_from_worker0", *_ONE)
+multinomial_from_uniform = _refused("multinomial_from_uniform", *_SAMPLED)
+renormalize_top_p_top_k_prob = _refused("renormalize_top_p_top_k_prob", *_SAMPLED)
+sample_top_p_top_k_from_sorted_prob = _refused("sample_top_p_top_k_from_sorted_prob", *_SAMPLED)
