@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import legato
+from legato.base.arrays import viewed
 from legato.base.errors import ArtifactError, InterruptError, LegatoError, RunError
 from legato.runtime import DimInfo, HostOpInfo, load
 from legato.runtime.fill import feeds
@@ -49,6 +51,44 @@ def test_views_and_parameters() -> None:
     whole = torch.arange(10, dtype=torch.float32)
     np.testing.assert_array_equal(executable()(whole[::2]), whole[::2].numpy() * 3)
     np.testing.assert_array_equal(executable()(torch.nn.Parameter(whole, requires_grad=False)), whole.numpy() * 3)
+
+
+NARROW = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_floats_that_numpy_has_not_are_passed_where_they_lie(name: str) -> None:
+    tensor = torch.tensor([1.0, 2.0, 4.0, 0.5]).to(getattr(torch, name))
+    array = viewed(tensor, "x")
+    assert array is not None
+    assert (array.ctypes.data, str(array.dtype)) == (tensor.data_ptr(), name)
+    from legato.torch.tensors import as_tensor
+
+    text = f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(n,), {name}]) {{ (%x, cast(%x, dtype="float32")) }}\n'
+    exe = legato.compile(legato.parse(text))
+    for given in (tensor, torch.stack([tensor, tensor], 1)[:, 0], tensor[:0]):
+        same, wide = exe(given)
+        np.testing.assert_array_equal(wide, given.float().numpy())
+        assert same.dtype == array.dtype
+        assert torch.equal(as_tensor(same).float(), given.float())
+        assert not same.size or as_tensor(same).data_ptr() == same.ctypes.data
+
+
+def test_a_tensor_of_bfloat16_that_is_donated_is_written_where_it_lies() -> None:
+    text = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(4,), bfloat16]) { nn.relu(%x) }\n'
+    tensor = torch.tensor([-1, 2, -3, 4], dtype=torch.bfloat16)
+    result = legato.compile(legato.parse(text), donate=["x"])(tensor)
+    assert result.ctypes.data == tensor.data_ptr()
+    assert tensor.tolist() == [0, 2, 0, 4]
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float8_e5m2"])
+def test_tensors_that_require_gradients(name: str) -> None:
+    text = f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(4,), {name}]) {{ cast(%x, dtype="float32") }}\n'
+    exe = legato.compile(legato.parse(text))
+    tensor = torch.ones(4).to(getattr(torch, name)).requires_grad_()
+    assert "use tensor.detach()" in message_of(lambda: exe(tensor))
+    assert exe(tensor.detach()).tolist() == [1, 1, 1, 1]
 
 
 def test_tensors_without_data() -> None:

@@ -64,7 +64,10 @@ def _torch_dtype(value: Any) -> DType | None:
 
 
 def _bits(tensor: Any) -> Any:
+    """A tensor's memory as integers; BufferError for one that gradients flow through, as PyTorch has it for others."""
     torch = sys.modules["torch"]
+    if tensor.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     return tensor.view(torch.int16 if tensor.dtype.itemsize == 2 else torch.uint8)
 
 
