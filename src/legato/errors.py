@@ -15,6 +15,7 @@
     │   └── GeneratorError      a code generator that is missing, fails, or whose engine gives something else
     ├── ArtifactError           a damaged, foreign or incompatible artifact file
     ├── PlatformError           an operating system, CPU or toolchain that Legato does not support
+    ├── MissingError            a package that is not installed; an ImportError, too
     └── InternalError           a bug of Legato's
 
     KeyboardInterrupt
@@ -33,6 +34,7 @@ from legato.base.errors import (
     InternalError,
     InterruptError,
     LegatoError,
+    MissingError,
     PackedError,
     ParseError,
     PlatformError,
@@ -51,6 +53,7 @@ __all__ = [
     "InternalError",
     "InterruptError",
     "LegatoError",
+    "MissingError",
     "PackedError",
     "ParseError",
     "PlatformError",

@@ -217,8 +217,7 @@ class InterruptError(KeyboardInterrupt):
 
 
 # Tracebacks name the module that users import them from.
-for _error in (LegatoError, CompileError, ParseError, TypeCheckError, VerifyError, ImportModelError, UnsupportedError,
-               ScheduleError, RunError, PackedError, GeneratorError, ArtifactError, PlatformError, InternalError,
-               InterruptError):  # fmt: skip
-    _error.__module__ = "legato.errors"
-del _error
+for _name in __all__:
+    if isinstance(_found := globals()[_name], type):
+        _found.__module__ = "legato.errors"
+del _name, _found
