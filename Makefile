@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test heavy quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-torch fuzz-records torch-opinfo onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-torch bench-training bench-pipelines bench-zoo torch-zoo ablation wheel models clean
+.PHONY: help venv demo test heavy quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-torch fuzz-records torch-opinfo onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-torch bench-training bench-pipelines bench-zoo torch-zoo ablation wheel models site clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -143,6 +143,10 @@ wheel: $(VENV)/.dev ## dist/legato-…-manylinux_2_17_x86_64.whl: the C library 
 models: $(VENV)/.dev ## the model files that tests and benchmarks use, made once, in .models or $$LEGATO_MODELS
 	$(BIN)/python -m tools.models
 
+site: .venv-docs/.made ## the documentation as a site, in out/site: a broken link is an error, and no page asks other machines for anything
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict
+	.venv-docs/bin/python -m tools.docs_site out/site
+
 clean: ## removes what was built, but not .venv and .models
 	rm -rf build dist out src/*.egg-info src/legato/runtime/native/*.so
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
@@ -163,6 +167,12 @@ $(VENV)/.demo: $(SETUP) | $(BIN)/python
 .venv-tvm/.made:
 	$(PYTHON) -m venv .venv-tvm
 	.venv-tvm/bin/python -m pip install --quiet 'apache-tvm==0.27.*'
+	@touch $@
+
+# The site's tools, in an environment of their own: they read the sources, and do not run them.
+.venv-docs/.made: pyproject.toml
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet $$(.venv-docs/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"])')
 	@touch $@
 
 # torchvision and timm, in a folder of their own and without dependencies: tools/zoo/packages.py says why.

@@ -72,10 +72,3 @@ def test_architecture_names_every_part() -> None:
     parts = [p for p in (ROOT / "src/legato").iterdir() if not p.name.startswith("_") and p.suffix in ("", ".py")]
     assert len(parts) > 15
     assert [p.name for p in parts if f"| `{p.name}" not in page] == []
-
-
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name)
-def test_links(page: Path) -> None:
-    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", prose)
-    assert [link for link in links if not (page.parent / link).exists()] == []

@@ -81,7 +81,7 @@ adv_index = Op(
         Sample((((4, 3, 2), "float32"), np.array([[0], [3]], np.int32), np.array([1, 0, 2], np.int64)), exact=True),
         Sample((((3, 2), "int8"), np.array(1, np.int64), np.array([0, 1], np.int64)), exact=True),
     ),
-    doc="""inputs[0][inputs[1], inputs[2], …]: NumPy's reading by tensors of integers, which broadcast, of leading dims.
+    doc="""`inputs[0][inputs[1], …]`: NumPy's reading by tensors of integers, which broadcast, of leading dims.
 
 A negative subscript counts from the end; one outside is clamped.""",
 )

@@ -1,0 +1,123 @@
+"""The site of the documentation, without its tools: navigation, links and anchors."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.docs_entries import as_list
+from tools.docs_site import NAV, anchors, links, pages, requests, shown, site_text
+
+ROOT = Path(__file__).parents[2]
+PAGES = [page for parts in NAV.values() for _, part in parts for page in pages(part)]
+PACKAGES = [
+    (page, name)
+    for page in pages("docs/api/")
+    for name in re.findall(r"^::: ([\w.]+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+]
+
+
+def written() -> Iterator[Path]:
+    """All Markdown that the repository has for readers."""
+    yield from ROOT.glob("*.md")
+    yield from (ROOT / "docs").rglob("*.md")
+
+
+def test_each_page_is_once_in_the_navigation() -> None:
+    assert sorted(PAGES) == sorted(written()), "NAV in tools/docs_site.py"
+
+
+def test_titles_are_different() -> None:
+    titles = [title for parts in NAV.values() for title, _ in parts]
+    assert len(set(titles)) == len(titles)
+
+
+def test_pages_are_no_longer_than_one_sitting() -> None:
+    new = [p for p in PAGES if p.parent.name in ("howto", "api") or p.stem in ("tutorial", "versions", "citing")]
+    assert len(new) > 20
+    assert [p.name for p in new if p.read_text(encoding="utf-8").count("\n") > 250] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    found = links(page)
+    assert [str(to) for to, _ in found if not to.exists() or not to.is_relative_to(ROOT)] == []
+    lost = [f"{to.name}#{anchor}" for to, anchor in found if anchor and anchor not in _anchors(to)]
+    assert lost == []
+
+
+def _anchors(page: Path, known: dict[Path, set[str]] = {}) -> set[str]:  # noqa: B006  # a cache
+    if page not in known:
+        known[page] = anchors(page) if page.suffix == ".md" else set()
+    return known[page]
+
+
+@pytest.mark.parametrize(("page", "name"), PACKAGES, ids=[name for _, name in PACKAGES])
+def test_the_pages_of_the_interface_name_what_there_is(page: Path, name: str) -> None:
+    if name == "legato.torch":
+        pytest.importorskip("torch")
+    module = importlib.import_module(name)
+    assert module.__doc__
+    assert [n for n in module.__all__ if not hasattr(module, n)] == []
+
+
+def test_links_on_the_site() -> None:
+    text = "[a](running.md#threads) [b](../SECURITY.md) ![c](d.svg) [e](https://f) [g](../examples) `[h](i.md)` [j](#k)"
+    assert site_text(ROOT / "docs/cli.md", text) == (
+        "[a](running.md#threads) [b](security.md) ![c](d.svg) [e](https://f) g `[h](i.md)` [j](cli.md#k)"
+    )
+    text = "[`x`](../operators.md)\n```text\n[y](z.md)\n```\n[s](../../setup.py), [i](index.md)"
+    assert site_text(ROOT / "docs/ops/conv.md", text) == (
+        "[`x`](../operators.md)\n```text\n[y](z.md)\n```\n[s](../sources/setup.py.md), [i](index_.md)"
+    )
+    assert site_text(ROOT / "README.md", "[a](docs/tour.py) [b](docs/ops/README.md)") == (
+        "[a](sources/docs/tour.py.md) [b](ops/README.md)"
+    )
+
+
+def test_headings_get_the_anchors_of_github(tmp_path: Path) -> None:
+    page = tmp_path / "a.md"
+    page.write_text(
+        "# A page\n\n## nn.max_pool2d\n## `x=`, [a link](b.md)\n## A page\n```\n# no heading\n```\n## Less – more\n"
+    )
+    assert anchors(page) == {"a-page", "nnmax_pool2d", "x-a-link", "a-page-1", "less--more"}
+
+
+def test_a_source_is_shown_whole(tmp_path: Path) -> None:
+    text = shown(ROOT / "tools/docs_site.py")
+    assert "# tools/docs_site.py\n\n``````python\n" in text
+    assert (ROOT / "tools/docs_site.py").read_text(encoding="utf-8").rstrip() in text
+
+
+def test_requests_are_what_a_browser_fetches_by_itself() -> None:
+    assert (
+        requests('<a href="https://a.b">x</a><link rel="canonical" href="https://a.b"><script src="x.js"></script>')
+        == []
+    )
+    page = '<script async src="https://a/x.js"></script><link rel="stylesheet" href="//b/c.css"><img alt src=https://d/e.png>'
+    assert requests(page) == ["//b/c.css", "https://a/x.js", "https://d/e.png"]
+    assert requests("@font-face { src: url('https://f/g.woff2') } @import \"https://h/i.css\";") == [
+        "https://f/g.woff2",
+        "https://h/i.css",
+    ]
+
+
+def test_entries_of_docstrings_are_lists() -> None:
+    text = """What it does.
+
+        x:       the first,
+                 on two lines
+        y, *rest: the others
+
+        Raises: no entry, for its name begins with a capital.
+        """
+    assert as_list(text) == (
+        "What it does.\n\n\n- `x`: the first,\n  on two lines\n- `y`, `*rest`: the others\n\n"
+        "Raises: no entry, for its name begins with a capital."
+    )
+    assert as_list("One line.") == "One line."
+    assert as_list("a: one\nThen text.") == "- `a`: one\n\nThen text."
