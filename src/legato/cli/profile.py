@@ -70,20 +70,24 @@ def _text(p: Profile, model: str, inputs: str, shown: int) -> str:
         peaks = ", ".join(f"{level} {rate / 1e9:.0f}" for level, rate in m.bandwidths.items())
         head.append(("peaks", f"{m.flops / 1e9:.0f} GFLOP/s; GB/s: {peaks}"))
     head.append(("run", f"{seconds(p.seconds)} ({p.statistic} of {p.runs}), {_percent(p.share)} of the roofline"))
-    total = p.overhead + sum(k.seconds for k in p.kernels)
-    table: list[tuple[str, ...]] = [HEADINGS, *(_row(k, total) for k in p.kernels[:shown])]
-    table.append(("overhead", "", seconds(p.overhead), _percent(p.overhead / total)))
-    table.append(("sum", str(sum(k.calls for k in p.kernels)), seconds(total), "100 %"))
-    parts = [rows(head), "", rows(table, right=(1, 2, 3, 4, 5, 6, 8))]
-    if len(p.kernels) > shown:
-        rest = p.kernels[shown:]
-        parts.append(f"… and {len(rest)} more, {seconds(sum(k.seconds for k in rest))} (--all)")
+    table: list[tuple[str, ...]] = [HEADINGS, *(_row(k, p.total) for k in p.kernels[:shown])]
+    rest = p.kernels[shown:]
+    if rest:
+        table.append(_part(f"{len(rest)} more (--all)", sum(k.calls for k in rest), sum(k.seconds for k in rest), p))
+    table.append(_part("outside kernels", None, p.overhead, p))
+    table.append(_part("sum", sum(k.calls for k in p.kernels), p.total, p))
+    parts = [rows(head), "", rows(table, right=(1, 2, 3, 4, 5, 6, 8)), *filter(None, [p.busy])]
     slow = [k for k in p.kernels if k.causes]
     if slow:
         parts += ["", "below 70 % of the roofline", *(_slow(k) for k in slow[:shown])]
     if p.note:
         parts += ["", p.note]
     return "\n".join(parts)
+
+
+def _part(name: str, calls: int | None, time: float, p: Profile) -> tuple[str, ...]:
+    """A row that is no kernel's."""
+    return name, "" if calls is None else str(calls), seconds(time), _percent(time / p.total)
 
 
 def _row(k: KernelProfile, total: float) -> tuple[str, ...]:

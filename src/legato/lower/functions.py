@@ -27,7 +27,6 @@ from legato.ir.call_tir import call_tir
 from legato.ir.clauses import Clause
 from legato.ir.let import Binding, chain, lets
 from legato.ir.module import GlobalFunc, Module
-from legato.ir.op import Op
 from legato.ir.scope import pattern_vars
 from legato.ir.types import TensorType, TupleType
 from legato.ir.views import join, part
@@ -39,6 +38,7 @@ from legato.lower.extents import with_extent_checks
 from legato.lower.facts import KernelFacts
 from legato.lower.group import Group, tensor_types
 from legato.lower.joined import is_group, with_cascades
+from legato.lower.kernel_names import kernel_names, operators_of
 from legato.lower.late_updates import with_late_updates
 from legato.lower.moves import Cut, Moves
 from legato.lower.pack import Allocate, Packer
@@ -86,11 +86,11 @@ class _Kernels:
     scalars: dict[ir.Function, Group] = field(default_factory=dict)
     taken: frozenset[str] = frozenset()
 
-    def add(self, kernel: StoredKernel, program: Func | bytes) -> ir.GlobalVar:
+    def add(self, kernel: StoredKernel, program: Func | bytes, name: str) -> ir.GlobalVar:
         known = self.by_digest.get(kernel.digest)
         if known is not None:
             return known
-        gv = self.by_digest[kernel.digest] = ir.GlobalVar(self._name(kernel.name))
+        gv = self.by_digest[kernel.digest] = ir.GlobalVar(self._name(name))
         self.facts[gv.name] = kernel.facts
         if isinstance(program, Func):
             self.funcs[gv] = replace(program, name=gv.name)
@@ -389,9 +389,10 @@ class _Block:
         values += self.packer.add(lowered.group.packings, [_known(v) for v in values], read)
         layouts += [Layout.row_major(len(packing.extents)) for packing in lowered.group.packings]
         outputs = lowered.group.outputs
-        for kernel, program in zip(lowered.group.kernels, lowered.kernels, strict=True):
+        names = kernel_names(call.op, [kernel.name for kernel in lowered.group.kernels])
+        for name, kernel, program in zip(names, lowered.group.kernels, lowered.kernels, strict=True):
             final = var if outputs == (len(values),) and len(kernel.outputs) == 1 else None
-            self._call(final, kernel, program, call.op, dims, values, out)
+            self._call(final, name, kernel, program, call.op, dims, values, out)
             layouts += [o.layout for o in kernel.outputs]
         self.facts[var] = tuple(layouts[n] for n in outputs)
         if not (isinstance(var.ty, TensorType) and values[outputs[0]] is var):
@@ -435,6 +436,7 @@ class _Block:
     def _call(
         self,
         var: ir.Var | None,
+        name: str,
         kernel: StoredKernel,
         program: Func | bytes,
         func: ir.Function,
@@ -443,10 +445,10 @@ class _Block:
         out: list[Binding],
     ) -> None:
         """Appends the call of a kernel, bound to `var` if that is given, and what it stores to the group's `values`."""
-        gv = self.kernels.add(kernel, program)
+        gv = self.kernels.add(kernel, program, name)
         types = [TensorType(o.dims(dims), o.dtype) for o in kernel.outputs]
         inputs, words = [_known(values[n]) for n in kernel.inputs], [dims[n] for n in kernel.dims]
-        call = call_tir(gv, inputs, types, words, operators=_operators(func), span=func.span)
+        call = call_tir(gv, inputs, types, words, operators=operators_of(func), span=func.span)
         bound = var or ir.Var(kernel.name, ty=call.ty)
         out.append((bound, call))
         self.facts[bound] = tuple(o.layout for o in kernel.outputs)
@@ -468,12 +470,6 @@ def _primitive(call: ir.Call) -> ir.Function:
 def _known(value: ir.Expr | None) -> ir.Expr:
     assert value is not None
     return value
-
-
-def _operators(func: ir.Function) -> tuple[str, ...]:
-    """The names of the operators of a primitive function, each once."""
-    calls = (node.op for node in post_order([func.body]) if isinstance(node, ir.Call))
-    return tuple(dict.fromkeys(op.name for op in calls if isinstance(op, Op)))
 
 
 def _is_data(ty: object) -> bool:

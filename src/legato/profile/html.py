@@ -8,13 +8,17 @@ from html import escape
 from legato.profile.charts import BARS, bars, roofline
 from legato.profile.report import KernelProfile, Profile
 
-__all__ = ["html"]
+__all__ = ["COLOURS", "html"]
 
-_STYLE = """
+COLOURS = """
 :root { color-scheme: light dark; --ground: #fff; --text: #222; --note: #666; --faint: #ddd; --line: #888;
   --hover: #f2f4f8; --slow: #b00020; --needed: #3b6fb6; --lost: #e0803a; }
 @media (prefers-color-scheme: dark) { :root { --ground: #16181c; --text: #ddd; --note: #999; --faint: #333;
   --hover: #23262d; --slow: #ff8a80; --needed: #5b8fd6; } }
+"""  # of pages: light and dark
+_STYLE = (
+    COLOURS
+    + """
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 84em; padding: 0 1em;
   color: var(--text); background: var(--ground); }
 h1 { font-size: 1.4em; overflow-wrap: anywhere; } h2 { font-size: 1.1em; margin: 2em 0 .5em; }
@@ -36,6 +40,7 @@ svg text { font: 11px system-ui, sans-serif; fill: var(--text); paint-order: str
 .needed { fill: var(--needed); background: var(--needed); } .lost { fill: var(--lost); background: var(--lost); }
 .grid { stroke: var(--faint); stroke-width: .7; } .roof { stroke: var(--line); fill: none; }
 """
+)
 
 
 def html(p: Profile, model: str, inputs: str) -> str:
@@ -43,7 +48,7 @@ def html(p: Profile, model: str, inputs: str) -> str:
     parts = [
         f"<h1>{escape(model)}</h1>",
         _facts(p, inputs),
-        f'<p class="note">{escape(p.note)}</p>' if p.note else "",
+        *(f'<p class="note">{escape(note)}</p>' for note in (p.note, p.busy) if note),
         "<h2>Where the time goes</h2>" + bars(p) + _bars_key(p),
         "<h2>Roofline</h2>" + roofline(p) + _ROOFLINE_KEY if p.machine is not None else "",
         "<h2>Kernels, by the time they lose</h2>" + _table(p),
@@ -88,12 +93,11 @@ _LEFT = ("kernel", "bound by", "made of")
 
 
 def _table(p: Profile) -> str:
-    total = p.overhead + sum(k.seconds for k in p.kernels)
     head = "".join(f'<th class="text">{h}</th>' if h in _LEFT else f"<th>{h}</th>" for h in _HEADS)
-    rows = [_row(_cells(k, total), "slow" if k.causes else "") for k in p.kernels]
+    rows = [_row(_cells(k, p.total), "slow" if k.causes else "") for k in p.kernels]
     rest = [
-        ("overhead", "", f"{p.overhead * 1e6:.1f}", _percent(p.overhead / total)),
-        ("sum", str(sum(k.calls for k in p.kernels)), f"{total * 1e6:.1f}", _percent(1)),
+        ("outside kernels", "", f"{p.overhead * 1e6:.1f}", _percent(p.overhead / p.total)),
+        ("sum", str(sum(k.calls for k in p.kernels)), f"{p.total * 1e6:.1f}", _percent(1)),
     ]
     slow = any(k.causes for k in p.kernels)
     key = '<p class="note"><span class="slow">Red</span>: below 70 % of the roofline.</p>' if slow else ""

@@ -11,10 +11,11 @@ from legato.base.dataclass import dataclass
 if TYPE_CHECKING:
     from legato.profile.machine import Machine
 
-__all__ = ["LEVELS", "STEP", "Bound", "Cause", "Event", "KernelProfile", "Profile"]
+__all__ = ["LEVELS", "OFF", "STEP", "Bound", "Cause", "Event", "KernelProfile", "Profile"]
 
 LEVELS: Final = ("L1", "L2", "L3", "last run", "memory")  # "last run": in L3, if it is still there a run later
 STEP: Final = "each step"  # what steps of a recurrence touch again: wherever so much of it lies
+OFF: Final = 0.1  # of a run: by how much its parts may miss it before that is said
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,21 @@ class Profile:
         return sum(map(min, known)) / taken if taken else None
 
     @property
+    def total(self) -> float:
+        """Seconds of all kernels and of what is outside them: each part by itself, of all runs."""
+        return self.overhead + sum(k.seconds for k in self.kernels)
+
+    @property
+    def busy(self) -> str:
+        """That the parts of a run, each of them measured over all runs, do not add up to a run; "" where they do."""
+        if abs(self.total - self.seconds) <= OFF * self.seconds:
+            return ""
+        took = (
+            f"a run takes {self.seconds * 1e6:.1f} µs, its parts {self.total * 1e6:.1f} µs ({self.statistic} of each)"
+        )
+        return f"{took}: others use this machine, or its speed changes"
+
+    @property
     def on(self) -> str:
         """`AMD EPYC, x86-64-v4, 2 threads`: what it was measured on."""
         cpu = "" if self.machine is None else f"{self.machine.cpu}, "
@@ -133,6 +149,7 @@ class Profile:
             "statistic": self.statistic,
             "seconds": self.seconds,
             "overhead": self.overhead,
+            "total": self.total,
             "share": self.share,
             "kernels": [k.to_json() for k in self.kernels],
             "machine": None if self.machine is None else self.machine.to_json(),

@@ -95,5 +95,5 @@ def test_transposed(groups: int, inner: int, outer: int, kernel: int, stride: in
 @pytest.mark.parametrize(("inner", "outer", "is_tiled"), [(16, 16, True), (8, 8, True), (4, 32, True), (8, 2, False)])
 def test_a_group_is_tiled(inner: int, outer: int, is_tiled: bool, target: Target) -> None:
     text = check(convolution(4, inner, outer), data(4, inner), target)
-    kernel = text[text.index("kernel @relu") :]
+    kernel = text[text.index("kernel @conv2d_0") :]
     assert ("let a" in kernel) == is_tiled, "what serves all channels of a group is read once"
