@@ -64,7 +64,13 @@ def test_import_is_cheap() -> None:
 
 
 # Clocks that a test replaces by its own, reads by which nothing is decided, and how long a process may sleep.
-CLOCKS = {"test_bench.py", "test_sources.py", "test_architecture.py", "forked.py"}
+CLOCKS = {
+    "test_bench.py",
+    "test_sources.py",
+    "test_architecture.py",
+    "forked.py",
+    "browser.py",
+}  # the last: make test-page
 
 
 def test_no_test_depends_on_the_clock() -> None:

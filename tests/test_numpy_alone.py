@@ -180,7 +180,8 @@ def test_the_command_line_runs_what_was_compiled(alone: Alone) -> None:
         assert file["output"].tobytes() == 16 * b"\x80\x3f"
         np.savez(alone.folder / "x.npz", x=file["output"])
     assert "min 2  max 2" in alone.legato("run", "p.legato", "-i", "x.npz").stdout
-    assert "def @main" in alone.legato("show", "p.legato").stdout
+    assert "inputs" in alone.legato("show", "p.legato").stdout
+    assert "def @main" in alone.legato("show", "p.legato", "--text").stdout
     bench = alone.legato(
         "bench", "p.legato", "--rounds", "1", "--max-rounds", "1", "--block", "0.001", "--threads", "2"
     )

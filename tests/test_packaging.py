@@ -57,7 +57,8 @@ def test_wheel_is_complete_and_imports_alone(tree: Path) -> None:
         names = set(file.namelist())
         file.extractall(installed)
     texts = {f"legato/prelude/{name}.relay" for name in ("prelude", "nat", "gradient", "core")}
-    assert {"legato/py.typed", f"{NATIVE}/liblegato_rt.so", f"{NATIVE}/legato.h", *texts} <= names
+    page = {f"legato/viz/{name}" for name in ("page.css", "page.js", "layout.js", "diff.js")}
+    assert {"legato/py.typed", f"{NATIVE}/liblegato_rt.so", f"{NATIVE}/legato.h", *texts, *page} <= names
     assert not any(name.startswith(("tests", "tools")) for name in names)
     sources = {str(path.relative_to(tree / "src")) for path in (tree / "src/legato").rglob("*.py")}
     assert sources <= names

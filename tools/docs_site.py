@@ -39,6 +39,7 @@ NAV: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
         ("Many inputs", "docs/howto/batch.md"),
         ("Modules of PyTorch", "docs/pytorch.md"),
         ("Training", "docs/training.md"),
+        ("Seeing programs", "docs/seeing.md"),
         ("Operators of one's own", "docs/operators.md"),
         ("Rewrite rules", "docs/patterns.md"),
         ("Code generators of others", "docs/generators.md"),

@@ -1,4 +1,5 @@
-"""What `.script()` and `.show()` of modules and functions do: `legato.script.show`, which lies above them."""
+"""What `.script()`, `.show()` and pictures of modules and functions are: `legato.script` and `legato.viz`, which lie
+above them, make these."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import MutableMapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["coloured", "print_script", "script_of"]
+__all__ = ["coloured", "picture_of", "print_script", "script_of"]
 
 
 def script_of(program: object, constants: MutableMapping[str, Any] | None = None) -> str:
@@ -34,3 +35,9 @@ def coloured(script: str) -> str:
     with console.capture() as captured:
         console.print(Syntax(script, "python", theme="ansi_dark").highlight(script), soft_wrap=True, end="")
     return captured.get()
+
+
+def picture_of(program: object) -> str:
+    """`program` as notebooks show it; see `legato.viz.notebook_html`."""
+    draw = import_module("legato.viz").notebook_html  # likewise
+    return str(draw(program))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["require_apart", "require_artifact_or_nothing", "require_own_outputs", "write_arrays", "write_text"]
 
-_OUTPUTS = ("output", "trace", "html")  # arguments that name files to write
+_OUTPUTS = ("output", "trace", "html", "dot", "svg")  # arguments that name files to write
 _INPUTS = ("model", "input")  # to read
 
 

@@ -1,17 +1,25 @@
-"""a model as text, at any stage
+"""a model as text or as a picture, at any stage; what a compiled file holds
 
 Without --after: as it was imported. Stages are the passes in their order, then lower (calls of loop programs) and tir
-(the loop programs). A .legato file shows the program that it was compiled from, or a stage that it was told to keep."""
+(the loop programs). Instead of the text: a tree of functions, fused groups and operators (--tree), the graph in the
+language of Graphviz (--dot) or as an SVG (--svg), or one page with the graph and text of all stages (--html). A .legato
+file is described; --text shows the program that it was compiled from, --after a stage that it was told to keep."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from legato.base.errors import CompileError
 from legato.cli import _arguments
 from legato.cli._answer import Answer, Tell
+from legato.cli._artifacts import describe
 from legato.cli._modules import FORMS, add_forms, shown, text_of
+from legato.cli._pictures import OF_PROFILES, PICTURES, add_pictures, drawn, require_one_picture
+
+if TYPE_CHECKING:
+    from legato.ir.module import Module
 
 __all__ = ["add_arguments", "run"]
 
@@ -22,25 +30,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """MODEL, the stage, and what to show of it."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="an .onnx, .pt2, .pt, .relay, .relax or .legato file")
     parser.add_argument("--after", metavar="STAGE", help="the name of a pass, lower or tir; a wrong one lists them")
+    parser.add_argument("--text", action="store_true", help="of a .legato file: the program that it was compiled from")
+    add_pictures(parser)
     add_forms(parser)
     _arguments.add_compile(parser, threads=False)
+    _arguments.add_inputs(parser, fill="random")
 
 
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
-    """The text of the module after the stage."""
-    text = _artifact(args) if _arguments.is_artifact(args.model) else _stage(args, tell)
+    """The text of the module after the stage, or a picture of it."""
+    if not args.profile:
+        _arguments.refuse(args, "nothing is run without --profile", *OF_PROFILES)
+    if _arguments.is_artifact(args.model):
+        return _artifact(args)
+    _arguments.refuse(args, "a model is shown as text in any case", "text")
+    picture = require_one_picture(args)
+    if picture is not None:
+        _arguments.refuse(args, f"--{picture} is no text", *FORMS)
+    if picture == "html":
+        from legato.cli._page import write_page
+
+        return write_page(args, tell)
+    _arguments.refuse(args, "shares of time stand in the page alone", "profile")
+    mod = _stage(args, tell)
+    if picture is not None:
+        return drawn(mod, picture, args)
+    text = text_of(mod, args)
     return Answer({"model": str(args.model), "after": args.after, "text": text}, shown(text, args))
 
 
-def _artifact(args: argparse.Namespace) -> str:
+def _artifact(args: argparse.Namespace) -> Answer:
     import legato
 
-    _arguments.refuse(args, "a .legato file holds text as it is", *_arguments.OF_MODELS, "ops", *FORMS)
+    of_models = (*_arguments.OF_MODELS, "ops")
+    _arguments.refuse(args, "a .legato file holds text as it is", *of_models, *FORMS, *PICTURES, "profile")
+    if args.text:
+        _arguments.refuse(args, "--text shows the program before all stages", "after")
     exe = legato.load(args.model)
-    return exe.program.source if args.after is None else exe.module_after(args.after)
+    if not args.text and args.after is None:
+        return describe(exe, args.model)
+    text = exe.program.source if args.after is None else exe.module_after(args.after)
+    return Answer({"model": str(args.model), "after": args.after, "text": text}, shown(text, args))
 
 
-def _stage(args: argparse.Namespace, tell: Tell) -> str:
+def _stage(args: argparse.Namespace, tell: Tell) -> Module:
     from legato.driver import lower_module
     from legato.transform.pass_ import Observer, run
 
@@ -54,10 +87,10 @@ def _stage(args: argparse.Namespace, tell: Tell) -> str:
     tell("reading")
     mod = _arguments.module(args)
     if args.after is None:
-        return text_of(mod, args)
+        return mod
     observer = Observer(keep=options.keep, progress=tell)
     last = max((n for n, p in enumerate(passes) if p.name == args.after), default=len(passes) - 1)
     mod = run(mod, passes[: last + 1], observer)
     if args.after in BELOW:
         lower_module(mod, options, observer)
-    return text_of(observer.kept[args.after], args)
+    return observer.kept[args.after]

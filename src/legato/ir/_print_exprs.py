@@ -72,6 +72,7 @@ class Context:
     types: bool = False  # as comments
     spans: bool = False
     annotate: Callable[[Expr], str] | None = None  # a further comment, or ""
+    mark: Callable[[Expr], str] | None = None  # what stands before the text of a function, and of what computes
 
     def constructor(self, node: Constructor) -> str:
         """The name of a constructor."""
@@ -145,7 +146,8 @@ class ExprPrinter:
         body = tuple(d for d in self._types.unbound() if d not in listed)
         head = self._types.binders(listed, body)
         self._home.lines[:0] = self._free
-        return [f"{keyword}{head}", *self._done[id(root)]]
+        mark = "" if self._context.mark is None else self._context.mark(root)
+        return [f"{mark}{keyword}{head}", *self._done[id(root)]]
 
     def statements(self) -> Pieces:
         """The root as the content of a block: statements and the result, one a line."""
@@ -225,6 +227,8 @@ class ExprPrinter:
         comment = self._context.comment(node, self._types)
         if comment:
             pieces = [*pieces, comment]
+        if self._context.mark is not None:
+            pieces = [self._context.mark(node), *pieces]
         if not inline:
             name = f"%{self._count}"
             self._count += 1

@@ -10,7 +10,7 @@ from typing import Any
 from legato.base.dataclass import dataclass
 from legato.base.errors import CompileError, VerifyError
 from legato.base.immutable import Immutable
-from legato.base.scripts import print_script, script_of
+from legato.base.scripts import picture_of, print_script, script_of
 from legato.ir.expr import Expr, Function, GlobalVar
 from legato.ir.types import GlobalTypeVar, TypeData
 from legato.tir.stmt import Func
@@ -82,6 +82,10 @@ class Module(Immutable):
     def show(self) -> None:
         """Prints this module as a script: in colours on a terminal."""
         print_script(self)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return picture_of(self)
 
     def __str__(self) -> str:
         from legato.ir.printer import show  # the printer walks the classes defined here

@@ -22,7 +22,7 @@ from legato.ir.module import Module
 from legato.ir.types import Type, TypeData
 from legato.tir.printer import show as show_tir
 
-__all__ = ["VERSION", "show", "show_type", "show_with_tensors"]
+__all__ = ["VERSION", "show", "show_type", "show_with_lines", "show_with_tensors"]
 
 VERSION = "0.0.5"
 Array = np.ndarray[Any, Any]
@@ -52,6 +52,25 @@ def show_with_tensors(module: Module) -> tuple[str, dict[str, Array]]:
     """The text of a module, and the large constants that it names."""
     context = Context()
     return _show(module, context, metadata=True), context.metadata.tensors()
+
+
+def show_with_lines(module: Module) -> tuple[str, dict[int, int]]:
+    """The text of a module without its metadata, and the line, from 0, where each function and each node that computes
+    begins, by id."""
+    seen: list[int] = []
+
+    def mark(node: Expr) -> str:
+        seen.append(id(node))
+        return f"\0{len(seen) - 1}\0"  # which no name or string has in text
+
+    marked = _show(module, Context(mark=mark), metadata=False)
+    found: dict[int, int] = {}
+    plain: list[str] = []
+    for number, line in enumerate(marked.split("\n")):
+        pieces = line.split("\0")
+        found.update((seen[int(piece)], number) for piece in pieces[1::2])
+        plain.append("".join(pieces[::2]))
+    return "\n".join(plain), found
 
 
 def show_type(ty: Type) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from legato.base.errors import CompileError
+from legato.base.scripts import picture_of
 from legato.ir.expr import Constructor, Function, GlobalVar
 from legato.ir.module import GlobalFunc, Module
 from legato.ir.printer import show
@@ -229,6 +230,10 @@ class IRModule:
 
     def __str__(self) -> str:
         return self.astext(show_meta_data=False)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return picture_of(self.module)
 
     def __repr__(self) -> str:
         return f"<IR{repr(self.module)[1:]}"

@@ -1,0 +1,101 @@
+"""The verb `show`: trees, pictures, pages, and what compiled files hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.viz.test_page import held
+
+
+def test_tree(call: Any) -> None:
+    done = call("show", "mlp.relay", "--tree")
+    assert done.out == (
+        "@main(%x: float32[n, 4], %w: float32[3, 4]) -> float32[n, 3]\n"
+        "├─ nn.dense  float32[n, 3]\n"
+        "└─ nn.relu  float32[n, 3]\n"
+    )
+    assert "fused: nn.dense + nn.relu" in call("show", "mlp.relay", "--tree", "--after", "fuse").out
+    assert call("show", "mlp.relay", "--tree", "--json").json["text"] == done.out.rstrip("\n")
+
+
+def test_pictures(call: Any) -> None:
+    assert call("show", "mlp.relay", "--dot", "-").out.startswith("digraph module {")
+    done = call("show", "mlp.relay", "--dot", "m.dot", "--after", "fuse")
+    assert done.out.startswith("written  m.dot: ")
+    assert 'label="nn.dense + nn.relu"' in Path("m.dot").read_text()
+    done = call("show", "mlp.relay", "--svg", "m.svg", "--json")
+    assert (done.json["output"], done.json["after"]) == ("m.svg", None)
+    assert ElementTree.parse("m.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    with pytest.raises(FileNotFoundError):
+        Path("-").read_text()
+
+
+def test_page(call: Any) -> None:
+    done = call("show", "mlp.relay", "--html", "m.html", "--json")
+    data = held(Path("m.html").read_text(encoding="utf-8"))
+    assert done.json["stages"] == [stage["name"] for stage in data["stages"]]
+    assert data["start"] == 0
+    assert done.json["note"] == ""
+    call("show", "mlp.relay", "--html", "m.html", "--after", "fuse")
+    data = held(Path("m.html").read_text(encoding="utf-8"))
+    assert data["stages"][data["start"]]["name"] == "fuse"
+    done = call("show", "mlp.relay", "--html", "m.html", "--after", "gradient")
+    assert done.code == 2
+    assert done.err.startswith(
+        "legato: the page has no stage 'gradient'\n  hint: these changed the program: imported, "
+    )
+
+
+def test_page_with_shares_of_time(call: Any) -> None:
+    done = call("show", "mlp.relay", "--html", "m.html", "--profile", "--dim", "n=64", "--json")
+    assert done.code == 0
+    data = held(Path("m.html").read_text(encoding="utf-8"))
+    assert data["stages"][data["start"]]["name"] == "fuse"
+    words = data["strings"]
+    for stage, part in (("fuse", "clusters"), ("lower", "nodes")):
+        (found,) = (s for s in data["stages"] if s["name"] == stage)
+        kind, share = ("group", -1) if part == "clusters" else ("kernel", -2)
+        shares = [p[share] for p in found[part] if words[p[0]] == kind]
+        assert 0 < sum(shares) <= 1.00001
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("mlp.relay --tree --svg m.svg", "--tree and --svg at once\n  hint: one of them, or run it again for each"),
+        ("mlp.relay --tree --types", "--tree is no text: --types would have no effect"),
+        ("mlp.relay --html m.html --brief", "--html is no text: --brief would have no effect"),
+        ("mlp.relay --text", "a model is shown as text in any case: --text would have no effect"),
+        ("mlp.relay --tree --profile", "shares of time stand in the page alone: --profile would have no effect"),
+        ("mlp.relay --dim n=3", "nothing is run without --profile: --dim would have no effect"),
+        ("mlp.relay --svg mlp.relay", "mlp.relay is read: it would be replaced\n  hint: name another file"),
+        ("mlp.relay --html m.html --profile --fill ones --seed 1", "nothing is random: --seed would have no effect"),
+    ],
+)
+def test_what_would_have_no_effect(call: Any, arguments: str, message: str) -> None:
+    done = call("show", *arguments.split())
+    assert (done.code, done.err) == (2, f"legato: {message}\n")
+
+
+def test_a_compiled_file_is_described(call: Any) -> None:
+    assert call("compile", "mlp.relay", "-o", "mlp.legato", "--target", "x86-64-v3").code == 0
+    done = call("show", "mlp.legato")
+    lines = {line[:9].strip(): line[9:].strip() for line in done.out.splitlines()}
+    assert lines["inputs"] == "x: float32[n, 4]"
+    assert lines["outputs"].endswith("float32[n, 3]")
+    assert lines["for"] == "x86-64-v3, precision default"
+    assert lines["kernels"] == "2 kernels: 1 dense_packed_p1, 1 dense"
+    assert lines["memory"].endswith("per call, beside the weights")
+    assert lines["stages"] == "none kept; the program that it was compiled from: --text"
+    data = call("show", "mlp.legato", "--json").json
+    assert data["bytes"] == Path("mlp.legato").stat().st_size
+    assert [k["operators"] for k in data["kernels"]] == [["nn.dense", "nn.relu"]] * 2
+    assert data["text"] == call("show", "mlp.legato", "--text", "--json").json["text"]
+    assert "nn.dense" in call("show", "mlp.legato", "--text").out
+    for flag in (["--tree"], ["--svg", "m.svg"], ["--types"]):
+        assert "a .legato file holds text as it is" in call("show", "mlp.legato", *flag).err
+    assert "--after would have no effect" in call("show", "mlp.legato", "--text", "--after", "fuse").err
