@@ -65,6 +65,8 @@ NAV: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
     ),
     "Reference": (
         ("Command line", "docs/cli.md"),
+        ("Settings", "docs/settings.md"),
+        ("Errors", "docs/errors.md"),
         ("Python", "docs/api/"),
         ("Operators", "docs/ops/"),
         ("ONNX", "docs/onnx.md"),

@@ -1,4 +1,4 @@
-"""The tables of docs/migration.md, from names.tsv, operators.tsv and from what the package has.
+"""The tables of docs/migration.md, from the .tsv files beside this one and from what the package has.
 
 python tests/relay/migration.py        writes them into the document
 """
@@ -15,14 +15,39 @@ from legato.testing import MODELS
 DOCUMENT = Path(__file__).parents[2] / "docs/migration.md"
 NAMES = Path(__file__).with_name("names.tsv")
 OPERATORS = Path(__file__).with_name("operators.tsv")
+TVMC = Path(__file__).with_name("tvmc.tsv")
+REGISTRIES = Path(__file__).with_name("registries.tsv")
+
+
+def rows_of(file: Path) -> list[list[str]]:
+    """The rows of a file of columns."""
+    return [line.split("\t") for line in file.read_text().splitlines() if not line.startswith("#")]
 
 
 def names() -> str:
     """The table of names."""
-    rows = [line.split("\t") for line in NAMES.read_text().splitlines() if not line.startswith("#")]
+    rows = rows_of(NAMES)
     lines = ["| TVM | here | what differs |", "|---|---|---|"]
     for name, here, difference in rows:
         lines.append(f"| `tvm.{name}` | {'not here' if here == '-' else f'`{here}`'} | {difference} |")
+    return "\n".join(lines)
+
+
+def tvmc() -> str:
+    """The table of tvmc's options."""
+    lines = ["| `tvmc` | options | here | what differs |", "|---|---|---|---|"]
+    for verb, options, here, difference in rows_of(TVMC):
+        named = ", ".join(f"`{option}`" for option in options.split(", "))
+        lines.append(f"| {verb} | {named} | {'–' if here == '-' else f'`{here}`'} | {difference} |")
+    return "\n".join(lines)
+
+
+def registries() -> str:
+    """The table of registries and strategies."""
+    lines = ["| TVM | here | what differs |", "|---|---|---|"]
+    for names, here, difference in rows_of(REGISTRIES):
+        named = names if names.startswith("(") else ", ".join(f"`{name}`" for name in names.split(", "))
+        lines.append(f"| {named} | {'–' if here == '-' else here} | {difference} |")
     return "\n".join(lines)
 
 
@@ -65,7 +90,8 @@ def lists() -> str:
 
 def written(text: str) -> str:
     """The document with its tables as they should be."""
-    for key, table in (("names", names()), ("operators", absent()), ("lists", lists())):
+    tables = {"names": names, "operators": absent, "tvmc": tvmc, "registries": registries, "lists": lists}
+    for key, table in ((key, make()) for key, make in tables.items()):
         before, after = text.split(f"<!-- {key} -->", 1)
         text = f"{before}<!-- {key} -->\n\n{table}\n\n<!-- end -->{after.split('<!-- end -->', 1)[1]}"
     return text

@@ -2,21 +2,69 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
+import pydoc
 import re
+from contextlib import redirect_stdout
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from legato import relay
+from legato.cli import main
 from legato.ir._relay_ops import RENAMED
+from legato.ir.op import Op
 from legato.ops import table
-from tests.relay.migration import DOCUMENT, operators, written
+from tests.relay.migration import DOCUMENT, REGISTRIES, TVMC, operators, rows_of, written
 
 
 def test_tables_are_up_to_date() -> None:
     text = DOCUMENT.read_text()
     assert text == written(text), "run python tests/relay/migration.py"
     assert "`tvm.relay.nn.conv2d`" in text
+
+
+def test_the_flags_that_stand_for_those_of_tvmc_exist() -> None:
+    rows = rows_of(TVMC)
+    assert {row[0] for row in rows} == {"all", "compile", "run", "tune", "micro"}
+    for _, options, here, difference in rows:
+        assert options
+        for command in [here, *re.findall(r"`(legato [^`]*)`", difference)]:
+            if command != "-":
+                require_flags(command)
+
+
+def require_flags(written: str) -> None:
+    """That `legato VERB … --flag` is the command line of a verb that there is, with flags that it has."""
+    _, verb, *rest = written.split()
+    if verb == "--version":
+        return
+    shown = run_cli(verb)
+    assert [part for part in rest if re.match(r"--?[a-z]", part) and not re.search(rf"{part}\b", shown)] == [], written
+
+
+@cache
+def run_cli(verb: str) -> str:
+    """The help of a verb."""
+    printed = io.StringIO()
+    with redirect_stdout(printed), pytest.raises(SystemExit) as ended:
+        main([verb, "--help"])
+    assert ended.value.code == 0, verb
+    return printed.getvalue()
+
+
+def test_what_stands_for_registries_exists() -> None:
+    """Names in backticks are of the package, fields of an operator's record, or Python."""
+    fields = {f.name for f in dataclasses.fields(Op)} | {"ops", "custom", "packed", "generators"}
+    names = [n for _, here, difference in rows_of(REGISTRIES) for n in re.findall(r"`([^`]+)`", f"{here} {difference}")]
+    assert len(names) > 40
+    for name in names:
+        if field := re.match(r"(\w+)=", name):
+            assert field[1] in fields, name
+        elif dotted := re.match(r"(?:legato\.|relay\.)[\w.]*\w", name):
+            assert pydoc.locate(dotted[0] if dotted[0].startswith("legato") else f"legato.{dotted[0]}"), name
 
 
 def test_the_programs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

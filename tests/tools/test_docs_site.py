@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from legato.cli._main import make_parser
 from tools.docs_entries import as_list
 from tools.docs_site import NAV, anchors, links, pages, requests, shown, site_text
 
@@ -63,6 +66,47 @@ def test_the_pages_of_the_interface_name_what_there_is(page: Path, name: str) ->
     module = importlib.import_module(name)
     assert module.__doc__
     assert [n for n in module.__all__ if not hasattr(module, n)] == []
+
+
+def test_the_programs_of_every_page_are_run() -> None:
+    """By the tests of pages, each of which names those that it runs."""
+    tests = ("test_pages.py", "test_readme.py", "test_tutorials.py")
+    named = set(
+        re.findall(r'"([\w/]+)"', "".join((ROOT / "tests" / name).read_text(encoding="utf-8") for name in tests))
+    )
+    named |= {"README", "language", "migration"}  # tests/test_readme.py, test_language.py, relay/test_migration.py
+    programs = {page for page in PAGES if "```python\n" in page.read_text(encoding="utf-8")}
+    assert len(programs) > 20
+    names = {page.relative_to(ROOT).with_suffix("").as_posix().removeprefix("docs/") for page in programs}
+    assert sorted(names - named) == []
+
+
+def commands() -> list[tuple[str, str]]:
+    """The command lines of `legato` in the pages."""
+    found = []
+    for page in PAGES:
+        for block in re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+            lines = block.replace("\\\n", " ").splitlines()
+            found += [(page.name, re.split(" [|>] ", line)[0]) for line in lines if line.startswith("legato ")]
+    return found
+
+
+@pytest.mark.parametrize(("page", "command"), commands())
+def test_commands_have_verbs_and_flags_that_there_are(page: str, command: str) -> None:
+    """argparse ends with status 2 otherwise, and says on standard error what is wrong."""
+    words = shlex.split(command, comments=True)[1:]
+    with suppress_help():
+        make_parser().parse_args(words)
+
+
+@contextmanager
+def suppress_help() -> Iterator[None]:
+    """`legato --version` ends, too, with status 0."""
+    try:
+        yield
+    except SystemExit as error:
+        if error.code:
+            raise
 
 
 def test_links_on_the_site() -> None:
