@@ -11,14 +11,16 @@ import argparse
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
-__all__ = ["build", "glibc_of", "main"]
+__all__ = ["build", "copy", "glibc_of", "main"]
 
 ROOT: Final = Path(__file__).parents[1]
 GLIBC: Final = (2, 17)  # of 2012: CentOS 7, Ubuntu 14.04, Debian 8 and all that came later
@@ -31,19 +33,34 @@ def glibc_of(library: bytes) -> tuple[int, int]:
     return max(((int(m[1]), int(m[2])) for m in _VERSION.finditer(library)), default=(2, 2))
 
 
-def build(folder: Path, glibc: tuple[int, int] = GLIBC) -> Path:
-    """The wheel, written to `folder`. SystemExit with a message where there is no Zig, or the library needs a newer
-    glibc than the wheel's name says."""
+def copy(root: Path, target: Path) -> Path:
+    """A copy of what the build reads of a source tree."""
+    skipped = shutil.ignore_patterns("__pycache__", "*.so", "*.egg-info")
+    shutil.copytree(root / "src", target / "src", ignore=skipped)
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
+        shutil.copy(root / name, target / name)
+    return target
+
+
+def build(folder: Path, root: Path = ROOT, glibc: tuple[int, int] = GLIBC) -> Path:
+    """The wheel of the source tree `root`, written to `folder`.
+
+    SystemExit with a message where there is no Zig, or the library needs a newer glibc than the wheel's name says.
+    """
     if find_spec("ziglang") is None:
         sys.exit("tools.wheel: Zig's C compiler, which knows old versions of glibc, is not there: pip install ziglang")
     major, minor = glibc
     platform = f"manylinux_{major}_{minor}_x86_64"
     compiler = [sys.executable, "-m", "ziglang", "cc", "-target", f"x86_64-linux-gnu.{major}.{minor}"]
-    command = [
-        sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps",
-        f"--config-settings=--build-option=--plat-name={platform}", "--wheel-dir", str(folder), str(ROOT),
-    ]  # fmt: skip
-    subprocess.run(command, check=True, env={**os.environ, "CC": shlex.join(compiler)})
+    with TemporaryDirectory() as scratch:  # nothing of earlier builds
+        command = [
+            sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps",
+            f"--config-settings=--build-option=--plat-name={platform}", "--wheel-dir", str(folder.absolute()),
+            str(copy(root, Path(scratch) / "tree")),
+        ]  # fmt: skip
+        done = subprocess.run(command, env={**os.environ, "CC": shlex.join(compiler)}, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{done.stdout}{done.stderr}tools.wheel: pip builds no wheel; why is above")
     wheel = max(folder.glob(f"legato-*-{platform}.whl"), key=lambda path: path.stat().st_mtime_ns)
     with zipfile.ZipFile(wheel) as file:
         needed = glibc_of(file.read(LIBRARY))

@@ -4,6 +4,10 @@
 #include <pthread.h>
 #include <string.h>
 
+#if defined(__x86_64__) && !defined(LG_PORTABLE)
+#include <cpuid.h>
+#endif
+
 #define POLYNOMIAL 0x82F63B78u /* Castagnoli's, bits reversed */
 
 static uint32_t table[256];
@@ -26,7 +30,12 @@ static uint32_t by_table(uint32_t crc, const uint8_t *data, int64_t size) {
 }
 
 #if defined(__x86_64__) && !defined(LG_PORTABLE)
-__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *data, int64_t size) {
+#if defined(__clang__) && __clang_major__ >= 14
+#define CRC_TARGET "sse4.2,crc32" /* Clang has the instruction as a feature of its own */
+#else
+#define CRC_TARGET "sse4.2"
+#endif
+__attribute__((target(CRC_TARGET))) static uint32_t by_instruction(uint32_t crc, const uint8_t *data, int64_t size) {
     uint64_t sum = crc, word;
     for (; size >= 8; size -= 8, data += 8) {
         memcpy(&word, data, 8);
@@ -36,11 +45,24 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, c
         sum = _mm_crc32_u8((uint32_t)sum, *data++);
     return (uint32_t)sum;
 }
+
+static int is_there;
+
+static void ask(void) { /* by hand: the compiler's own __builtin_cpu_supports needs a library of its own */
+    unsigned a, b, c = 0, d;
+    is_there = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_2);
+}
+
+static int has_instruction(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, ask);
+    return is_there;
+}
 #endif
 
 uint32_t lg_crc32c(uint32_t crc, const uint8_t *data, int64_t size) {
 #if defined(__x86_64__) && !defined(LG_PORTABLE)
-    if (__builtin_cpu_supports("sse4.2"))
+    if (has_instruction())
         return ~by_instruction(~crc, data, size);
 #endif
     return ~by_table(~crc, data, size);
