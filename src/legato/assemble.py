@@ -129,7 +129,6 @@ class Assembler:
             self.cache.put(fresh.key, value)
         if emitted.found is None and emitted.key is not None:
             self.cache.put(emitted.key, _packed(hosts))
-        self.cache.prune()
 
 
 def _compiler(build: str = "") -> str | None:

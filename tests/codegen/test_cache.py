@@ -128,6 +128,17 @@ def test_what_was_left_half_written_is_removed_in_the_end(cache: KernelCache) ->
     assert (old.exists(), new.exists(), cache.get(KEY)) == (False, True, VALUE)
 
 
+@pytest.mark.parametrize("size", [10_000, 10])
+def test_the_bound_holds_though_few_entries_take_a_look(tmp_path: Path, size: int) -> None:
+    cache = KernelCache(tmp_path, 1 << 16)
+    for n in range(3000):
+        cache.put(b"%d" % n, bytes(size))
+    assert cache.get(b"2999") == bytes(size)
+    assert cache.get(b"0") is None
+    most = 1 << 16 if size == 10_000 else 1 << 17
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= most
+
+
 def test_no_folder_is_no_cache(tmp_path: Path) -> None:
     for cache in (KernelCache(None, 1 << 20), KernelCache(tmp_path / "off", 0)):
         cache.put(KEY, VALUE)

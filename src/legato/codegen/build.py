@@ -53,8 +53,6 @@ def build_objects(
         found[n] = data
         if lasts:
             cache.put(keys[n], data)
-    if made:
-        cache.prune()
     return [found[n] for n in range(len(keys))], len(made)
 
 

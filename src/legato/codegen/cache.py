@@ -3,8 +3,8 @@
 An entry holds the whole key, which is compared on reading: a hash is a file name here, never a proof. Entries are
 machine code that will run, so the folder must be the user's own: it is read where nobody but the user or root can have
 written to it, and written to where it is the user's alone. Entries are written to a temporary file and renamed, so
-readers see all or nothing; the oldest are removed when the folder outgrows its bound. A cache that cannot be read or
-written is no error: kernels are compiled.
+readers see all or nothing. The oldest are removed when the folder has outgrown its bound: now and then, one that is
+stored takes a look. A cache that cannot be read or written is no error: kernels are compiled.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ __all__ = ["KernelCache", "objection"]
 MAGIC = b"legato-kernel-1\n"
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ABANDONED = 3600.0  # seconds after which nobody is writing a temporary file any more
+_SELDOM = 256  # one entry in so many takes a look at the folder, and each that is as large a part of its bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class KernelCache:
             os.close(folder)
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Stores `value` under `key`."""
+        """Stores `value` under `key`, and prunes where it is this entry's turn."""
         if self.folder is None or not self.limit:
             return
         with suppress(OSError):
@@ -66,9 +67,12 @@ class KernelCache:
         folder = self._opened(to_write=True)
         if folder is None:
             return
+        name, data = _name(key), MAGIC + len(key).to_bytes(8, "little") + key + value + _digest(value)
         try:
             with suppress(OSError):
-                _write(_name(key), folder, MAGIC + len(key).to_bytes(8, "little") + key + value + _digest(value))
+                _write(name, folder, data)
+                if _takes_a_look(name, len(data), self.limit):
+                    self.prune()
         finally:
             os.close(folder)
 
@@ -151,6 +155,12 @@ def _body(data: bytes, key: bytes) -> bytes | None:
     head = MAGIC + len(key).to_bytes(8, "little") + key
     body = data[len(head) : -32]
     return body if data.startswith(head) and _digest(body) == data[-32:] else None
+
+
+def _takes_a_look(name: str, size: int, limit: int) -> bool:
+    """Whether the cache is pruned after this entry: a look at all files of a full one takes longer than to compile a
+    kernel. Names are hashes: it is one in so many of all that are stored, by whatever process."""
+    return int(name[:8], 16) % _SELDOM == 0 or size * _SELDOM >= limit
 
 
 def _write(name: str, folder: int, data: bytes) -> None:
