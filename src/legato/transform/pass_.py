@@ -77,6 +77,7 @@ class Observer:
     kept: dict[str, Module] = field(default_factory=dict)
     rules: Tally | None = None
     _count: int = 0
+    _verified: Module | None = None  # the last that was found to be well-formed
 
     def before(self, name: str, mod: Module) -> None:
         """Called before pass `name`, which is given `mod`."""
@@ -95,8 +96,9 @@ class Observer:
         self.times[name] = self.times.get(name, 0.0) + seconds
         if name in self.keep or "*" in self.keep:
             self.kept[name] = new
-        if self.settings.verify:
+        if self.settings.verify and new is not self._verified:
             _verify(name, new)
+            self._verified = new
         self._print(name, old, new, seconds)
 
     def _print(self, name: str, old: Module, new: Module, seconds: float) -> None:
