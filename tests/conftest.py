@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,6 +24,20 @@ settings.register_profile("fuzz", deadline=None)
 settings.load_profile("fuzz" if os.environ.get("LEGATO_FUZZ") else "repeatable")
 
 os.environ["LEGATO_VERIFY"] = "1"  # before anything reads the configuration; processes that tests start inherit it
+
+
+@pytest.fixture(autouse=True, scope="session")
+def compile_here() -> Iterator[None]:
+    """Compiles in this process and without the user's kernel cache: programs of tests are small and many. They compile
+    faster than a worker starts, and hardly one comes twice."""
+    from legato.base.config import config
+    from legato.codegen import build, cache
+
+    settings = replace(config(), jobs=1, cache_bytes=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "config", lambda: settings)
+        patch.setattr(cache, "config", lambda: settings)
+        yield
 
 
 @pytest.fixture
