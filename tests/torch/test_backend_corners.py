@@ -19,6 +19,7 @@ from legato.base.errors import CompileError, InternalError, RunError, Unsupporte
 from legato.torch import graph as graphs_of  # noqa: E402
 from legato.torch.backend import backend  # noqa: E402
 from legato.torch.graph import CompiledGraph  # noqa: E402
+from tests.heavy import marked  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -209,8 +210,14 @@ def _one_of_two(x: Any) -> Any:
     return torch.linalg.qr(values)[0], places
 
 
-@pytest.mark.parametrize("f", [_constants, _sizes, _branches, _written, _one_of_two])
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    ("f", "dynamic"),
+    [
+        marked(f, dynamic, heavy=dynamic != (f in (_sizes, _written)))
+        for f in (_constants, _sizes, _branches, _written, _one_of_two)
+        for dynamic in (False, True)
+    ],
+)
 def test_parts_of_graphs_around_eager_operators(f: Callable[[Any], Any], dynamic: bool) -> None:
     run, graphs = compiled(f, dynamic=dynamic)
     for n in (3, 4) if dynamic and f is not _constants else (3,):

@@ -14,6 +14,7 @@ import legato  # noqa: E402
 from legato.base.errors import CompileError, ImportModelError, UnsupportedError  # noqa: E402
 from legato.driver import load_model  # noqa: E402
 from legato.frontend.torch import limits  # noqa: E402
+from tests.heavy import marked  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
@@ -64,6 +65,10 @@ def test_its_shapes_must_be_given(script: Path) -> None:
     with pytest.raises(ImportModelError, match="none are given") as caught:
         load_model(script)
     assert "--shape x=1,3 --shape n=1,3" in str(caught.value)
+
+
+@pytest.mark.heavy  # each file that is read has a process of its own, which imports PyTorch
+def test_a_number_has_no_shape(script: Path) -> None:
     with pytest.raises(ImportModelError, match="the argument n is a number"):
         load_model(script, shapes={"x": (3, 4), "n": (1, "int64")})
 
@@ -88,7 +93,7 @@ class _Runs:
 @pytest.mark.parametrize(
     ("content", "message", "hint"),
     [
-        ({"w": torch.ones(2)}, "weights without a program", "load_state_dict"),
+        marked({"w": torch.ones(2)}, "weights without a program", "load_state_dict", heavy=True),
         (_Runs(), "a pickle could run code", "weights_only=False"),
     ],
 )

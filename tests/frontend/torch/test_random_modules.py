@@ -11,11 +11,13 @@ pytest.importorskip("torch")
 
 from tests.frontend.torch.module_judge import outcome  # after torch is there
 from tests.frontend.torch.random_modules import draw
+from tests.heavy import amount
 
-COUNT = int(os.environ.get("LEGATO_FUZZ", "16"))
+COUNT = int(os.environ.get("LEGATO_FUZZ", amount(8, 32)))
 BATCH = 8
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))
 def test_random_modules(first: int, record_property: pytest.RecordProperty) -> None:
     seeds = range(first, min(first + BATCH, COUNT))

@@ -18,6 +18,7 @@ from legato.interp import evaluate  # noqa: E402
 from legato.ir.module import Module  # noqa: E402
 from legato.torch.tensors import as_array, as_tensor  # noqa: E402
 from tests.frontend.torch.agree import agree  # noqa: E402
+from tests.heavy import light, marked  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),  # of PyTorch's own use of its pytrees
@@ -44,9 +45,18 @@ def _random(*shape: int) -> Any:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
-@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
-@pytest.mark.parametrize("more", [{}, {"num_layers": 2, "bidirectional": True}, {"batch_first": True, "bias": False}],
-                         ids=["plain", "deep", "bare"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        marked(kind, more, heavy=is_deep != (kind == "GRU"), name=f"{name}-{kind}")
+        for kind in ("LSTM", "GRU", "RNN")
+        for name, more, is_deep in (
+            ("plain", {}, False),
+            ("deep", {"num_layers": 2, "bidirectional": True}, True),
+            ("bare", {"batch_first": True, "bias": False}, False),
+        )
+    ],
+)
 def test_layers_are_scans(kind: str, more: dict[str, Any]) -> None:
     program = _exported(getattr(nn, kind)(3, 4, **more), (_random(5, 2, 3),))
     scans = 4 if "num_layers" in more else 1
@@ -67,7 +77,7 @@ def test_initial_states_activations_and_single_sequences() -> None:
     _exported(nn.GRUCell(3, 4), (_random(2, 3), _random(2, 4)))
 
 
-@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+@pytest.mark.parametrize("kind", light(["LSTM", "GRU"], ["LSTM"]))
 def test_the_batch_may_be_a_symbol(kind: str) -> None:
     """Not the steps: PyTorch's own trace of these operators counts them."""
     batch = torch.export.Dim("batch", min=2)
