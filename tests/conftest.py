@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.heavy import HEAVY
+from tests.heavy import HEAVY, mark_shared
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("fuzz", deadline=None)
@@ -62,8 +62,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite what golden files expect")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what is heavy."""
+    mark_shared(items)
     if HEAVY:
         return
     heavy = [item for item in items if item.get_closest_marker("heavy") is not None]

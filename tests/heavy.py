@@ -3,6 +3,7 @@
     @pytest.mark.heavy                                     a test of its own
     @pytest.mark.parametrize("x", light(XS, LIGHT))        all of XS, those not in LIGHT heavy
     @pytest.mark.parametrize("x", share(XS, 3, str))       all of XS, one in three light: the same in every run
+    @pytest.mark.shared(3)                                 all sets of parameters, one in three light, and one at least
 
 Tests that are heavy repeat what lighter ones of the same kind check: other targets, more sizes, larger models.
 `make heavy` runs them; so does LEGATO_HEAVY=1, and LEGATO_FUZZ, which asks for more than that.
@@ -13,11 +14,12 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Container, Iterable
+from itertools import groupby
 from typing import Any
 
 import pytest
 
-__all__ = ["BIG", "HEAVY", "amount", "light", "marked", "picked", "share"]
+__all__ = ["BIG", "HEAVY", "amount", "light", "mark_shared", "marked", "picked", "share"]
 
 HEAVY = any(os.environ.get(f"LEGATO_{name}", "0") not in ("", "0") for name in ("HEAVY", "FUZZ"))
 
@@ -28,7 +30,7 @@ BIG = frozenset({
 })  # fmt: skip
 
 
-def amount(few: int, many: int) -> int:
+def amount(few: Any, many: Any) -> Any:
     """`few` in the default run, `many` in `make heavy`: for tests that are marked `sized`."""
     return many if HEAVY else few
 
@@ -51,3 +53,18 @@ def picked(name: str, one_in: int) -> bool:
 def share(values: Iterable[Any], one_in: int, name: Callable[[Any], str] = str) -> list[Any]:
     """`values` as parameters: one in so many, by its name, is light."""
     return [marked(v, heavy=not picked(name(v), one_in)) for v in values]
+
+
+def mark_shared(items: Iterable[pytest.Item]) -> None:
+    """Marks as heavy what `shared` leaves out."""
+    found = [item for item in items if item.get_closest_marker("shared") is not None]
+    for _, group in groupby(found, lambda item: item.nodeid.partition("[")[0]):
+        for item in sorted(group, key=_is_left_out)[1:]:
+            if _is_left_out(item):
+                item.add_marker("heavy")
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    mark = item.get_closest_marker("shared")
+    assert mark is not None
+    return not picked(item.name, *mark.args)
