@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.assume import Assumptions, facts_of
 from legato.arith.evaluate import evaluate
 from legato.arith.expr import Expr, Var, cdiv, const, ge, land, le, lt, max_, min_, select
 from tests.arith import strategies
+from tests.programs.settings import examples
 
 N, M = Var("n", lo=0), Var("m", lo=0)
 K, J = Var("i", lo=0), Var("j", lo=0)
@@ -18,7 +19,7 @@ DIMS = [dict(zip((N, M), v, strict=True)) for v in itertools.product((0, 1, 2, 3
 EXTENTS = [N, M, N * 3, N + M, max_(N - 2, const(0)), cdiv(N, 2), min_(N, M), const(4)]
 
 
-@settings(max_examples=600)
+@examples(600, fuzz=False)
 @given(
     st.sampled_from(EXTENTS),
     st.sampled_from(EXTENTS),
@@ -36,7 +37,7 @@ def test_nothing_false_is_proven(outer: Expr, inner: Expr, guard: Expr, e: Expr)
                 assert evaluate(e, at) >= 0
 
 
-@settings(max_examples=300)
+@examples(300, fuzz=False)
 @given(strategies.conditions([K, J, N, M]), st.booleans())
 def test_facts_follow_from_their_condition(cond: Expr, holds: bool) -> None:
     found = list(facts_of(cond, holds))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from legato.arith.evaluate import evaluate
 from legato.arith.expr import Expr, Var, cdiv, const, eq, floordiv, floormod, fresh, lt, max_, min_, select
@@ -15,20 +15,21 @@ from legato.arith.prove import provably_different, prove, prove_equal
 from legato.arith.substitute import substitute, variables
 from legato.base.errors import InternalError
 from tests.arith import strategies
+from tests.programs.settings import examples
 
 X, Y, Z = Var("x"), Var("y", lo=0), Var("z", lo=1, hi=5)
 VALUES = [dict(zip((X, Y, Z), v, strict=True)) for v in itertools.product((-9, -1, 0, 4, 7), (0, 1, 6, 11), (1, 2, 5))]
 N, M = fresh("n"), fresh("m")
 
 
-@settings(max_examples=300)
+@examples(300, fuzz=False)
 @given(strategies.conditions([X, Y, Z]))
 def test_nothing_false_is_proven(cond: Expr) -> None:
     if prove(cond):
         assert all(evaluate(cond, v) for v in VALUES)
 
 
-@settings(max_examples=200)
+@examples(200, fuzz=False)
 @given(strategies.indices([X, Y, Z]), strategies.indices([X, Y, Z]))
 def test_equality_and_difference(a: Expr, b: Expr) -> None:
     pairs = [(evaluate(a, v), evaluate(b, v)) for v in VALUES]
@@ -38,7 +39,7 @@ def test_equality_and_difference(a: Expr, b: Expr) -> None:
         assert all(x != y for x, y in pairs)
 
 
-@settings(max_examples=200)
+@examples(200, fuzz=False)
 @given(strategies.indices([X, Y, Z]), strategies.indices([X, Y, Z]))
 def test_solutions_solve(a: Expr, b: Expr) -> None:
     found = solve(a, b)
@@ -53,7 +54,7 @@ def test_solutions_solve(a: Expr, b: Expr) -> None:
             assert evaluate(a, solved) == evaluate(b, solved)
 
 
-@settings(max_examples=200)
+@examples(200, fuzz=False)
 @given(strategies.indices([X, Y, Z]), strategies.indices([X, Y, Z]))
 def test_a_quotient_is_the_only_candidate(a: Expr, b: Expr) -> None:
     found = divide(a, b, [Z])

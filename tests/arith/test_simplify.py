@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from legato.arith.bounds import bounds
@@ -16,6 +16,7 @@ from legato.arith.parser import parse
 from legato.arith.simplify import Simplifier, simplify
 from legato.base import dtype as dt
 from tests.arith import strategies
+from tests.programs.settings import examples
 from tests.steps import steps
 
 X, Y, Z = Var("x"), Var("y", lo=0), Var("z", lo=1, hi=6)
@@ -48,7 +49,7 @@ def _samples(ranges: dict[Var, Interval], seed: int) -> list[dict[Var, int]]:
     return [dict(zip(NAMES, values, strict=True)) for values in itertools.product(*choices)]
 
 
-@settings(max_examples=600)
+@examples(600, fuzz=False)
 @given(exprs, _boxes(), st.integers(0, 1000))
 def test_value_bounds_and_idempotence(e: Expr, ranges: dict[Var, Interval], seed: int) -> None:
     simple = simplify(e, ranges)
@@ -61,7 +62,7 @@ def test_value_bounds_and_idempotence(e: Expr, ranges: dict[Var, Interval], seed
     assert simplify(simple, ranges) is simple
 
 
-@settings(max_examples=300)
+@examples(300, fuzz=False)
 @given(exprs, st.integers(0, 1000))
 def test_without_ranges(e: Expr, seed: int) -> None:
     simple = simplify(e)
@@ -70,7 +71,7 @@ def test_without_ranges(e: Expr, seed: int) -> None:
     assert simplify(simple) is simple
 
 
-@settings(max_examples=300)
+@examples(300, fuzz=False)
 @given(exprs, st.integers(1, 6), st.integers(1, 5), st.integers(0, 40))
 @example(parse("(y * z + x) // z", NAMES), 4, 3, 7)
 def test_limits(e: Expr, n: int, m: int, seed: int) -> None:

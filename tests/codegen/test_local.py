@@ -4,7 +4,7 @@ address. Compiled = interpreted, bit for bit, for every target that this machine
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.expr import Expr, Var, const, land, le, lt, select
@@ -16,6 +16,7 @@ from legato.tir.stmt import Alloc, Func, If, Stmt, block
 from legato.tir.walk import substitute
 from tests.codegen.programs import at, buffer, index, loop, put
 from tests.codegen.running import check
+from tests.programs.settings import examples
 
 ROWS, SIZE, STEPS = 3, 40, 3
 DTYPES = (dt.float32, dt.float64, dt.int8, dt.int32, dt.float16, dt.bfloat16)
@@ -87,7 +88,7 @@ def _statement(
             return If(guard, put(t, (offset,), given))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@examples(60, fuzz=False)
 @given(kernels(), st.integers(0, 3), st.integers(0, 1000))
 def test_compiled_is_interpreted(func: Func, n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.base.target import host
@@ -13,6 +13,7 @@ from legato.tir.stmt import Func
 from legato.tir.verify import verify_all
 from tests.codegen import objects
 from tests.codegen.running import build
+from tests.programs.settings import examples
 from tests.tir.test_objects import GROW, LISTS, grown, module
 
 CHAIN = objects.chain()
@@ -25,7 +26,7 @@ def outcome(funcs: list[Func], name: str, out: np.ndarray, n: int) -> tuple[int,
     return status, out.ravel().tolist()
 
 
-@settings(max_examples=40)
+@examples(40, fuzz=False)
 @given(st.integers(0, 1 << 30), st.integers(0, 20))
 def test_compiled_is_interpreted(seed: int, n: int) -> None:
     func = objects.Generator(seed).func()

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.expr import Expr, Op, Var, binary, const, floordiv, floormod, lnot, select
@@ -24,6 +24,7 @@ from legato.tir.stmt import Alloc, Func, If, Let, Stmt, block
 from tests.codegen import running
 from tests.codegen.programs import at, buffer, index, loop, put
 from tests.codegen.running import RUNNABLE, check, copies
+from tests.programs.settings import examples
 
 H, W = 3, 16
 TYPES = (dt.int8, dt.int32, dt.uint8, dt.int64, dt.float32, dt.float64)
@@ -194,13 +195,13 @@ def arguments(func: Func, seed: int) -> list[Any]:
     return result
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@examples(60, fuzz=False)
 @given(kernels(), st.integers(0, 1000), st.integers(1, 3))
 def test_compiled_is_interpreted(func: Func, seed: int, threads: int) -> None:
     check(func, arguments(func, seed), threads=threads)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@examples(25, fuzz=False)
 @given(kernels(wild=True), st.integers(0, 1000), st.integers(1, 3))
 def test_tested_kernels_fail_where_an_access_is_out_of_bounds(func: Func, seed: int, threads: int) -> None:
     tests, args = AccessTests(0), arguments(func, seed)

@@ -149,7 +149,7 @@ def test_a_copy_less_is_found(program: language.Program, seed: int) -> None:
             verify_devices(without(planned, copy))
 
 
-@examples(40)
+@examples(40, heavy=40)
 @given(language.programs(size=40), st.integers(0, 1 << 30))
 def test_plans_of_language_programs(program: language.Program, seed: int) -> None:
     said, planned = placed(program.module, seed)

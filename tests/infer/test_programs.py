@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.evaluate import evaluate as evaluate_dim
@@ -19,6 +19,7 @@ from legato.ir.module import Module
 from legato.ir.parser import parse
 from legato.ir.types import FuncType, TensorType
 from legato.ops import table
+from tests.programs.settings import examples
 
 Draw = Any
 
@@ -97,7 +98,7 @@ def untyped(func: Function) -> Function:
     return Function(func.params, strip(func.body))
 
 
-@settings(max_examples=60)
+@examples(60, fuzz=False)
 @given(programs())
 def test_inference_agrees_with_the_builder(func: Function) -> None:
     module = Module.from_expr(func)
@@ -109,14 +110,14 @@ def test_inference_agrees_with_the_builder(func: Function) -> None:
     assert again.ty == func.ty
 
 
-@settings(max_examples=60)
+@examples(60, fuzz=False)
 @given(programs())
 def test_text_round_trip(func: Function) -> None:
     module = Module.from_expr(func)
     assert alpha_equal(infer(parse(str(module), ops=table())), module)
 
 
-@settings(max_examples=60)
+@examples(60, fuzz=False)
 @given(programs(), st.sampled_from([1, 2, 5]))
 def test_values_have_the_inferred_types(func: Function, size: int) -> None:
     (n,) = func.type_params

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from legato.arith.expr import fresh
 from legato.ir.equal import alpha_equal, structural_hash
@@ -29,6 +29,7 @@ from legato.ir.types import FuncType, GlobalTypeVar, RefType, Type, TypeVar, sca
 from legato.ir.visit import rename_bound
 from legato.tir.parser import parse_func
 from tests.ir.programs import BY_NAME, Attrs, modules
+from tests.programs.settings import examples
 
 ADD, SUB, RELU = BY_NAME["add"], BY_NAME["subtract"], BY_NAME["nn.relu"]
 X, Y = Var("x"), Var("y")
@@ -41,7 +42,7 @@ def _same(a: Expr | Type | Module, b: Expr | Type | Module) -> bool:
     return alpha_equal(a, b)
 
 
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@examples(30, fuzz=False)
 @given(modules())
 def test_a_renamed_copy_is_equal(module: Module) -> None:
     copy = {gv: rename_bound(f) for gv, f in module.functions.items() if isinstance(f, Function)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.base.errors import TypeCheckError
@@ -13,6 +13,7 @@ from legato.ir.clauses import Clause, Pattern, PatternConstructor, PatternTuple,
 from legato.ir.exhaustive import show_pattern, unmatched_cases, unreached_clauses
 from legato.ir.expr import Constructor, Match, Var
 from legato.ir.types import GlobalTypeVar, TupleType, TypeData
+from tests.programs.settings import examples
 
 TREE = GlobalTypeVar("Tree")
 LEAF = Constructor("Leaf", (), TREE, 0)
@@ -68,7 +69,7 @@ def matching(*clauses: Pattern) -> Match:
     return Match(Var("x"), tuple(Clause(p, Var("y")) for p in clauses))
 
 
-@settings(max_examples=150)
+@examples(150, fuzz=False)
 @given(st.lists(patterns(), max_size=5))
 def test_exactly_the_forgotten_values(clauses: list[Pattern]) -> None:
     forgotten = unmatched_cases(matching(*clauses), TYPES)
@@ -76,7 +77,7 @@ def test_exactly_the_forgotten_values(clauses: list[Pattern]) -> None:
         assert any(takes(p, value) for p in clauses) != any(takes(p, value) for p in forgotten)
 
 
-@settings(max_examples=60)
+@examples(60, fuzz=False)
 @given(st.lists(patterns(), max_size=5))
 def test_exactly_the_clauses_that_take_nothing_new(clauses: list[Pattern]) -> None:
     first = {next((n for n, p in enumerate(clauses) if takes(p, value)), None) for value in values(3)}

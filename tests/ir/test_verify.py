@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from legato.arith.expr import const
 from legato.base.errors import VerifyError
@@ -33,6 +33,7 @@ from legato.ir.module import Module
 from legato.ir.types import GlobalTypeVar, HoleType, Kind, TupleType, TypeData, TypeVar, tensor_type
 from legato.ir.verify import Stage, verify
 from tests.ir.programs import BY_NAME, CONS, TYPES, Attrs, modules
+from tests.programs.settings import examples
 
 ADD, RELU = BY_NAME["add"], BY_NAME["nn.relu"]
 X, Y = Var("x"), Var("y")
@@ -49,7 +50,7 @@ def _message(module: Module, stage: Stage | None = None) -> str:
     return str(caught.value)
 
 
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@examples(30, fuzz=False)
 @given(modules())
 def test_random_programs_are_well_formed(module: Module) -> None:
     verify(module)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from legato.ir.equal import alpha_equal
 from legato.ir.expr import Call, Function, If, Let, Tuple, Var, constant
 from legato.ir.module import Module
 from legato.ir.visit import bound_vars, free_vars, nodes, rename_bound, substitute
 from tests.ir.programs import BY_NAME, modules
+from tests.programs.settings import examples
 
 ADD = BY_NAME["add"]
 X, Y, Z = Var("x"), Var("y"), Var("z")
@@ -31,7 +32,7 @@ def test_substitute() -> None:
     assert substitute(shared, {Z: X}) is shared
 
 
-@settings(max_examples=20, suppress_health_check=list(HealthCheck))
+@examples(20, fuzz=False)
 @given(modules())
 def test_a_copy_binds_other_variables(module: Module) -> None:
     for func in module.functions.values():

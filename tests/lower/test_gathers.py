@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.expr import fresh
@@ -19,6 +19,7 @@ from legato.ir.types import TensorType, dims
 from legato.tir.buffer import Buffer
 from tests.lower.programs import lowered, number_of_kernels
 from tests.machines import LEVELS
+from tests.programs.settings import examples
 
 Array = np.ndarray[Any, Any]
 
@@ -41,7 +42,7 @@ def images(size: tuple[int, ...], *, channels_last: bool) -> Array:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@examples(30, fuzz=False)
 @given(st.integers(2, 3).flatmap(lambda rank: st.tuples(*[st.tuples(*[st.integers(1, 20)] * rank)] * 2)),
        st.sampled_from(["linear", "cubic"]), st.booleans(), st.booleans(), st.sampled_from(LEVELS))  # fmt: skip
 def test_resized_images(

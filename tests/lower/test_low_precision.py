@@ -139,6 +139,7 @@ def test_symbolic_extents(target: Target) -> None:
 
 @pytest.mark.parametrize("target", EACH)
 @pytest.mark.parametrize(("keys", "size"), [(32, 16), (7, 16), (32, 5), (19, 7)])
+@pytest.mark.shared(4)
 def test_attention(keys: int, size: int, target: Target) -> None:
     """One kernel; sums over an even number of terms are dot products where the target has these."""
     rng = np.random.default_rng(keys)
@@ -181,6 +182,7 @@ def test_a_network(target: Target) -> None:
 
 @pytest.mark.parametrize("target", EACH)
 @pytest.mark.parametrize("size", [28, 30, 57])
+@pytest.mark.shared(4)
 def test_windows_by_winograd(size: int, target: Target) -> None:
     """Narrow data, transformed and multiplied in float32, where that is faster than dot products."""
     rng = np.random.default_rng(size)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from legato import assemble
 from legato.arith.expr import fresh
@@ -39,6 +39,7 @@ from legato.pipelines import DEFAULT
 from legato.runtime.parts import constant_offsets
 from legato.transform.pass_ import Observer, run
 from tests.graphs import Program, called, programs
+from tests.programs.settings import examples
 
 RNG = np.random.default_rng(5)
 
@@ -116,7 +117,7 @@ def net(batch: Any = 1, channels: int = 16, scale: float = 0.5, size: int = 12) 
     return infer(Module.from_expr(Function((x,), soft)))
 
 
-@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@examples(8, fuzz=False)
 @given(programs(steps=8, limit=512))
 def test_found_is_what_would_be_made(program: Program) -> None:
     module = called(program).module

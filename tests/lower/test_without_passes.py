@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,8 +60,15 @@ def net() -> Module:
     return Module.from_expr(b.function([x], b.op("nn.softmax")(b.op("nn.dense")(flat, weight(10, 40 * 16 * 9)))))
 
 
+@cache
+def known_net() -> tuple[Module, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The network, an image, and what it makes of that."""
+    module, x = net(), np.random.default_rng(1).standard_normal((2, 3, 12, 12), np.float32)
+    return module, x, interpret(module, [x], float64=True)[0]
+
+
 @pytest.mark.parametrize("left_out", LEFT_OUT, ids=ident)
-@examples(4)
+@examples(2, heavy=4)
 @given(programs(steps=16, limit=512), st.booleans())
 def test_random_programs(left_out: tuple[type[Pass], ...], program: Program, assign_layouts: bool) -> None:
     program = called(program)
@@ -75,7 +84,7 @@ def test_random_programs(left_out: tuple[type[Pass], ...], program: Program, ass
 
 
 @pytest.mark.parametrize("left_out", LEFT_OUT, ids=ident)
-@examples(4)
+@examples(2, heavy=4)
 @given(language.programs(size=40, smooth=True))
 def test_programs_over_the_whole_language(left_out: tuple[type[Pass], ...], program: language.Program) -> None:
     module = passable(program)
@@ -89,10 +98,8 @@ def test_programs_over_the_whole_language(left_out: tuple[type[Pass], ...], prog
 
 @pytest.mark.parametrize("left_out", LEFT_OUT, ids=ident)
 def test_a_network(left_out: tuple[type[Pass], ...]) -> None:
-    module = net()
+    module, x, wanted = known_net()
     exe = compile_module(module, options(left_out)).executable
-    x = np.random.default_rng(1).standard_normal((2, 3, 12, 12), np.float32)
-    (wanted,) = interpret(module, [x], float64=True)
     np.testing.assert_allclose(exe(x), wanted, rtol=1e-4, atol=1e-6)
     assert exe.stats["host_operators"] == 0
 

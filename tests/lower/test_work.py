@@ -6,7 +6,7 @@ from functools import cache
 from math import prod
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import legato
@@ -18,6 +18,7 @@ from legato.ir.op import Op
 from legato.ir.types import TensorType
 from legato.runtime.executable import Executable
 from tests.machines import LEVELS
+from tests.programs.settings import examples
 
 TARGETS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 
@@ -65,7 +66,7 @@ def agrees(exe: Executable, text: str, *shapes: tuple[int, ...]) -> None:
     np.testing.assert_allclose(exe(*arrays), evaluate_program(legato.parse(text), arrays), rtol=1e-5)
 
 
-@settings(max_examples=12)
+@examples(12, fuzz=False)
 @given(m=st.integers(1, 40), blocks=st.integers(1, 5), k=st.integers(1, 600), target=st.sampled_from(TARGETS))
 def test_dense(m: int, blocks: int, k: int, target: str) -> None:
     n = 16 * blocks  # no lane is left over
@@ -75,7 +76,7 @@ def test_dense(m: int, blocks: int, k: int, target: str) -> None:
     assert want - m * n <= got <= want + (k // 2 + 64) * m * n
 
 
-@settings(max_examples=12)
+@examples(12, fuzz=False)
 @given(
     size=st.integers(7, 20),
     channels=st.sampled_from([3, 16, 40]),
@@ -97,7 +98,7 @@ def test_convolution(size: int, channels: int, filters: int, kernel: int, stride
     assert want * 0.95 <= got <= want * 2 + 64 * filters * out * out
 
 
-@settings(max_examples=12)
+@examples(12, fuzz=False)
 @given(shape=st.tuples(st.integers(1, 9), st.integers(1, 70)), target=st.sampled_from(TARGETS))
 def test_elementwise(shape: tuple[int, int], target: str) -> None:
     text = program(tensors(x=shape, y=shape), str(shape), "add(%x, %y)")
@@ -110,7 +111,7 @@ def test_elementwise(shape: tuple[int, int], target: str) -> None:
     assert kernel.operators == ("add",)
 
 
-@settings(max_examples=20)
+@examples(20, fuzz=False)
 @given(n=st.integers(1, 100), target=st.sampled_from(TARGETS))
 def test_symbolic_dims(n: int, target: str) -> None:
     text = program("%x: Tensor[(n, m), float32], %y: Tensor[(n, m), float32]", "(n, m)", "exp(add(%x, %y))")

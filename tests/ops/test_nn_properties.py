@@ -22,6 +22,7 @@ from legato.ops._window import Window
 from legato.te.lower import to_tir
 from legato.te.tensor import placeholder
 from legato.tir import interp as tir_interp
+from tests.programs.settings import examples
 
 small = settings(max_examples=60)
 
@@ -90,7 +91,7 @@ def test_conv(
     check("nn.conv2d_transpose", [x, w], {**attrs, "groups": groups, "output_padding": (attrs["strides"][0] - 1, 0)})
 
 
-@settings(max_examples=300)
+@examples(300, fuzz=False)
 @given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 3), st.integers(1, 9), pairs(0, 12))
 def test_offsets_that_read_padding_alone(
     extent: int, kernel: int, stride: int, dilation: int, sides: tuple[int, int]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import legato
@@ -23,6 +23,7 @@ from legato.ir.parser import parse as parse_alone
 from legato.ir.verify import Stage, verify
 from legato.ops import table
 from legato.prelude import LIBRARIES, library, link, mentioned, parse
+from tests.programs.settings import examples
 
 VERSION = '#[version = "0.0.5"]\n'
 NUMBERS = st.lists(st.integers(-9, 9), max_size=6)
@@ -90,7 +91,7 @@ def call(name: str, *args: Any) -> Any:
     return to_python(evaluate(TYPED, given, name))
 
 
-@settings(max_examples=30)
+@examples(30, fuzz=False)
 @given(NUMBERS)
 def test_functions_of_lists(xs: list[int]) -> None:
     assert call("mapped", xs) == [3 * x for x in xs]
@@ -103,7 +104,7 @@ def test_functions_of_lists(xs: list[int]) -> None:
     assert call("backwards", xs) == (after[-1], [10 * a + x for a, x in zip(after, reversed(xs), strict=False)][::-1])
 
 
-@settings(max_examples=30)
+@examples(30, fuzz=False)
 @given(NUMBERS.filter(len), st.integers(0, 5))
 def test_functions_of_lists_that_are_not_empty(xs: list[int], n: int) -> None:
     n %= len(xs)

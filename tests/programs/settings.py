@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.heavy import HEAVY
+from tests.heavy import amount
 
 __all__ = ["examples"]
 
@@ -17,8 +17,8 @@ FUZZ = int(os.environ.get("LEGATO_FUZZ", "0"))
 
 
 def examples(count: int, *, fuzz: bool = True, heavy: int = 0) -> Callable[[Any], Any]:
-    """Settings of a property that tries `count` programs, `heavy` in `make heavy`, or as many as LEGATO_FUZZ says."""
-    found = settings(
-        max_examples=(fuzz and FUZZ) or (HEAVY and heavy) or count, suppress_health_check=list(HealthCheck)
-    )
-    return (lambda test: pytest.mark.sized(found(test))) if heavy else found
+    """Settings of a property that tries `count` programs in `make heavy`, half as many by default, or as many as
+    LEGATO_FUZZ says. With `heavy`: that many in `make heavy`, and `count` by default."""
+    wanted = amount(count if heavy else max(count // 2, min(count, 4)), heavy or count)
+    found = settings(max_examples=(fuzz and FUZZ) or wanted, suppress_health_check=list(HealthCheck))
+    return lambda test: pytest.mark.sized(found(test))

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import legato
 from legato import relay
+from tests.programs.settings import examples
 
 NAMES = ("a", "b", "c", "d")
 MODULUS = 97
@@ -101,7 +102,7 @@ def programs(draw: st.DrawFn) -> str:
 
 
 @given(programs(), st.integers(-20, 20), st.integers(0, 96))
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@examples(60, fuzz=False)
 def test_random_programs_mean_what_python_means(
     tmp_path_factory: pytest.TempPathFactory, text: str, x: int, y: int
 ) -> None:

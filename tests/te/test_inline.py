@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.expr import Expr, Var, lt
@@ -16,6 +16,7 @@ from legato.te import math as te
 from legato.te.inline import inline, loads
 from legato.te.tensor import Stage, Tensor, compute, placeholder, reduce
 from legato.tir.expr import Load
+from tests.programs.settings import examples
 
 
 def reference(e: Expr, keep: frozenset[Tensor] = frozenset()) -> Expr:
@@ -60,7 +61,7 @@ def programs(draw: st.DrawFn) -> list[Tensor]:
     return found
 
 
-@settings(max_examples=60)
+@examples(60, fuzz=False)
 @given(programs(), st.data())
 def test_it_is_its_definition(found: list[Tensor], data: st.DataObject) -> None:
     keep = frozenset(data.draw(st.sets(st.sampled_from(found))))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.evaluate import evaluate
@@ -15,6 +15,7 @@ from legato.tir._count import Count, as_expr
 from legato.tir.cost import Cost, kernel_cost
 from legato.tir.parser import parse_func
 from legato.tir.stmt import Func
+from tests.programs.settings import examples
 
 VECTOR = 64  # bytes
 
@@ -268,7 +269,7 @@ UNKNOWN: dict[str, Callable[[int, int, int, int, int, int], bool]] = {
 }
 
 
-@settings(max_examples=80)
+@examples(80, fuzz=False)
 @given(
     cond=st.sampled_from([*CONDITIONS, *UNKNOWN]),
     sizes=st.tuples(*[st.integers(1, 5)] * 2, st.integers(1, 16)),
@@ -289,7 +290,7 @@ def test_guards(cond: str, sizes: tuple[int, int, int], n: int, kind: str) -> No
     assert value(cost.masked, func, n=n) >= 0
 
 
-@settings(max_examples=60)
+@examples(60, fuzz=False)
 @given(
     outer=st.integers(1, 6),
     inner=st.integers(1, 5),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.tir.in_place import in_place
 from legato.tir.interp import run
 from legato.tir.parser import parse_func
+from tests.programs.settings import examples
 
 HEAD = "kernel @f(x: Buffer[(4, 6), float32], z: Buffer[(4, 6), float32], y: Buffer[(4, 6), float32])"
 SAFE = [
@@ -86,7 +87,7 @@ NESTS = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200, fuzz=False)
 @given(st.lists(st.tuples(NESTS, stores()), min_size=1, max_size=2), st.integers(0, 99))
 def test_memory_that_may_be_shared_is(parts: list[tuple[str, str]], seed: int) -> None:
     body = " ".join(nest.format(store) for nest, store in parts)

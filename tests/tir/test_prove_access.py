@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.expr import Const, Var
@@ -17,6 +17,7 @@ from legato.tir.parser import parse_func
 from legato.tir.prove_access import prove_accesses
 from legato.tir.stmt import Func
 from tests.codegen.test_random import arguments, kernels
+from tests.programs.settings import examples
 
 PARAMS = """x: Buffer[(n, m), float32], k: Buffer[(n,), int32], h: Buffer[(n, 8), float32, halo=((0, 0), (1, 2))],
             y: Buffer[(n,), float32], n: index, m: index, p: index"""
@@ -95,7 +96,7 @@ def run_all(func: Func) -> None:
         interp.run(func, extents(func, {names["n"]: n, names["m"]: m, names["p"]: p}, n + m))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@examples(60, fuzz=False)
 @given(kernels(wild=True), st.integers(0, 100))
 def test_what_lies_outside_was_not_proven(func: Func, seed: int) -> None:
     unproven = {f.access.buffer.name for f in prove_accesses(func) if f.reason}

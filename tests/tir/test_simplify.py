@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.tir.buffer import Buffer
@@ -15,6 +15,7 @@ from legato.tir.printer import show
 from legato.tir.simplify import simplify
 from legato.tir.stmt import Func
 from legato.tir.verify import verify
+from tests.programs.settings import examples
 from tests.tir import programs
 
 
@@ -31,7 +32,7 @@ def _outputs(func: Func, n: int) -> list[np.ndarray]:
     return [a for a in args if isinstance(a, np.ndarray)]
 
 
-@settings(max_examples=150)
+@examples(150, fuzz=False)
 @given(programs.kernels, st.integers(1, 5))
 def test_the_meaning_stays(func: Func, n: int) -> None:
     simple = simplify(func)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from legato.arith.expr import Expr, Var, const, fresh, lt
 from legato.base import dtype as dt
@@ -15,10 +15,11 @@ from legato.tir.expr import Load, call, cast
 from legato.tir.parser import _LOOPS, _SIMPLE, parse_func, parse_function
 from legato.tir.printer import KEYWORDS, show
 from legato.tir.stmt import Alloc, Block, Check, For, Func, Let, LoopKind, Store, block
+from tests.programs.settings import examples
 from tests.tir import programs
 
 
-@settings(max_examples=300)
+@examples(300, fuzz=False)
 @given(programs.functions)
 def test_round_trip(func: Func) -> None:
     text = show(func)

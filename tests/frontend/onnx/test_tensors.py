@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -20,6 +20,7 @@ from legato.frontend.onnx.tensors import MAX_ELEMENTS, to_array
 from legato.interp import evaluate
 from tests.descriptors import is_open
 from tests.frontend.onnx.peer import model, value
+from tests.programs.settings import examples
 
 DTYPES = [dtype.name for dtype in ALL_DTYPES]
 
@@ -31,7 +32,7 @@ def error(tensor: TensorProto) -> str:
 
 
 @given(st.sampled_from(DTYPES), st.integers(0, 5), st.integers(0, 3), st.booleans(), st.integers(0, 99))
-@settings(max_examples=200)
+@examples(200, fuzz=False)
 def test_round_trip(dtype: str, rows: int, columns: int, raw: bool, seed: int) -> None:
     kind = np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype)
     array = np.random.default_rng(seed).integers(0, 2 if dtype == "bool" else 100, (rows, columns)).astype(kind)

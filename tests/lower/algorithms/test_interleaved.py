@@ -156,6 +156,7 @@ def test_each_vector_has_whole_channels(dtype: dt.DType, level: Target) -> None:
 @pytest.mark.parametrize("level", EVERY)
 @pytest.mark.parametrize("channels", [5, 7, 10, 20, 24, 36])
 @pytest.mark.parametrize("dtype", ["float64", "int64", "int32"])
+@pytest.mark.shared(4)
 def test_other_dtypes(channels: int, dtype: str, level: Target) -> None:
     mod = legato.parse(f"""#[version = "0.0.5"]
     def @main(%x: Tensor[(16, 64), {dtype}], %w: Tensor[({channels}, 64), {dtype}]) {{ nn.dense(%x, %w) }}""")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import legato
 from legato.interp import evaluate
+from tests.programs.settings import examples
 
 
 def program(
@@ -28,7 +29,7 @@ def program(
     }}"""
 
 
-@settings(max_examples=25)
+@examples(25, fuzz=False)
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2), st.integers(0, 1), st.integers(1, 2),
        st.sampled_from((1, 6)), st.booleans())  # fmt: skip
 def test_phases_are_the_transposed_convolution(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.expr import Expr, const, floordiv
@@ -17,6 +17,7 @@ from legato.te.lower import to_tir
 from legato.te.tensor import Stage, Tensor, placeholder, reduce
 from legato.tir import interp
 from legato.tir.buffer import Layout
+from tests.programs.settings import examples
 
 TARGET = TARGETS["x86-64-v4"]
 
@@ -53,7 +54,7 @@ def run(y: Tensor, x: Tensor, w: Tensor, arrays: Sequence[np.ndarray]) -> np.nda
     return out
 
 
-@settings(max_examples=12)
+@examples(12, fuzz=False)
 @given(st.integers(1, 2), st.integers(3, 9), st.integers(3, 9), st.integers(1, 3), st.integers(1, 3),
        st.permutations("OIHW"), st.tuples(*[st.sampled_from((F1, F2, F4))] * 2))  # fmt: skip
 def test_stages_mean_the_sum(n: int, h: int, w: int, c: int, outs: int, order: list[str], schemes: Schemes) -> None:

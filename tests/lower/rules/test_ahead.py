@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.expr import Const, Expr, Var, const
@@ -16,6 +16,7 @@ from legato.te.tensor import Axis, Reduction
 from legato.tir.buffer import Buffer, Layout
 from legato.tir.expr import Load
 from legato.tir.stmt import For, Prefetch
+from tests.programs.settings import examples
 
 BLOCK, WITHIN = Var("ob", lo=0), Var("oi", lo=0)
 LANES = 16
@@ -38,7 +39,7 @@ def value(e: Expr, env: dict[Var, Expr]) -> int:
     return int(found.value)
 
 
-@settings(max_examples=30)
+@examples(30, fuzz=False)
 @given(
     st.lists(st.integers(1, 3), max_size=1),
     st.integers(1, 3),

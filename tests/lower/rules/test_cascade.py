@@ -188,6 +188,7 @@ def test_columns_in_blocks(
 
 @pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
 @pytest.mark.parametrize(("columns", "padding"), [(50, (1, 1)), (51, (0, 2)), (75, (2, 0, 1, 2))])
+@pytest.mark.shared(3)
 def test_loop_programs_of_blocks_of_columns(
     always: None, monkeypatch: pytest.MonkeyPatch, columns: int, padding: tuple[int, ...], backwards: bool
 ) -> None:

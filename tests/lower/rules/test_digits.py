@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from legato.arith.expr import Var, const, floordiv, floormod
@@ -21,6 +21,7 @@ from legato.lower.rules.digits import digit
 from legato.ops import table
 from legato.te.tensor import Axis, placeholder
 from tests.machines import LEVELS
+from tests.programs.settings import examples
 
 
 def shuffle(rows: int, groups: int, each: int, dtype: str = "float32") -> Module:
@@ -50,7 +51,7 @@ def check(mod: Module, inputs: list[Any], target: Target) -> None:
     assert all(np.array_equal(exe.with_threads(threads)(*inputs), want) for threads in (1, 2))
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@examples(25, fuzz=False)
 @given(st.integers(1, 5), st.integers(2, 5), st.integers(1, 40), st.sampled_from(("float32", "int64", "int8")),
        st.sampled_from(LEVELS))  # fmt: skip
 def test_shuffles(rows: int, groups: int, each: int, dtype: str, target: Target) -> None:
@@ -59,7 +60,7 @@ def test_shuffles(rows: int, groups: int, each: int, dtype: str, target: Target)
     check(shuffle(rows, groups, each, dtype), inputs, target)
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@examples(15, fuzz=False)
 @given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 70), st.sampled_from(LEVELS))
 def test_heads_are_joined(rows: int, heads: int, width: int, target: Target) -> None:
     x = np.random.default_rng(0).standard_normal((2, heads, rows, width)).astype(np.float32)

@@ -90,7 +90,7 @@ def test_rows(kind: str, shape: tuple[int, ...], is_symbolic: bool, target: Targ
 
 @pytest.mark.parametrize("target", EVERY)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("length", light([*range(1, 10), 15, 16, 17, 100, 300], (1, 2, 7, 16, 17, 300)))
+@pytest.mark.parametrize("length", light([*range(1, 10), 15, 16, 17, 100, 300], (2, 17, 300)))
 def test_a_row_does_not_depend_on_how_many_there_are(kind: str, length: int, target: Target) -> None:
     x = data((37, length))
     _, together = check(program(kind, x.shape), x, target)

@@ -107,6 +107,7 @@ def test_threads_share_units(name: str, attrs: dict[str, Any], batch: int, units
 
 @pytest.mark.parametrize("constant", [True, False])
 @pytest.mark.parametrize("name", GATES)
+@pytest.mark.shared(2)
 def test_symbolic_steps_and_batch(name: str, constant: bool) -> None:
     module, arguments = layer(name, fresh("steps"), fresh("batch"), 40, constant=constant)
     for steps, batch in ((5, 1), (1, 8), (3, 5), (0, 2), (2, 0)):

@@ -133,6 +133,7 @@ def test_compiled_is_the_convolution(
 @pytest.mark.parametrize("schemes", PAIRS, ids=["F2", "F4", "F1xF2", "F2xF1", "F1xF4", "F4xF1"])
 @pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "apart"])
 @pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
+@pytest.mark.shared(4)
 def test_loop_programs(forced: Any, schemes: Schemes, is_whole: bool, backwards: bool) -> None:
     """No access out of bounds, nothing read that was not written, no order among the blocks."""
     forced(schemes, 3, is_whole)

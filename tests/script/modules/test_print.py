@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 
 from legato.arith.expr import Expr, Var, const
 from legato.base import dtype as dt
@@ -18,6 +18,7 @@ from legato.tir.equal import alpha_equal
 from legato.tir.expr import Load, call
 from legato.tir.parser import parse_func
 from legato.tir.stmt import Check, Func, Let, Store, block
+from tests.programs.settings import examples
 from tests.tir import programs
 from tests.tir.test_text import EXAMPLE, HOST
 
@@ -31,7 +32,7 @@ def again(func: Func) -> Func:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150, fuzz=False)
 @given(programs.functions)
 def test_random_loop_programs_come_back(func: Func) -> None:
     assert alpha_equal(again(func), func), show(func)
