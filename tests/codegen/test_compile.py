@@ -119,6 +119,7 @@ def test_llvm_rejects_bad_text_as_an_internal_error() -> None:
 
 @pytest.mark.parametrize("machine", [*TARGETS.values(), target("x86-64-v4+avx512bf16")], ids=lambda t: t.name)
 @pytest.mark.parametrize("dtype", [dt.float16, dt.bfloat16, dt.float32, dt.float64], ids=str)
+@pytest.mark.shared(3)
 def test_no_code_calls_a_library(machine: Target, dtype: dt.DType) -> None:
     """Every intrinsic, conversion and odd width links without undefined symbols."""
     for lanes in (1, 7, 16):

@@ -84,6 +84,7 @@ def same(got: Array, want: Array) -> None:
 
 @pytest.mark.parametrize("machine", LEVELS, ids=str)
 @pytest.mark.parametrize("kind", STORAGE_DTYPES, ids=str)
+@pytest.mark.shared(4)
 def test_compiled(kind: DType, machine: Target) -> None:
     pairs = [p for other in (*ALL_DTYPES, *STORAGE_DTYPES) for p in ((kind, other), (other, kind)) if p[0] != p[1]]
     kernels = build([conversion(source, target, len(given(source))) for source, target in pairs], machine)

@@ -98,6 +98,7 @@ def test_a_convolutional_network_reads_digits(example: Example) -> None:
     assert training.accuracy(module.Network(), run, *training.digits()[1]) >= 0.97
 
 
+@pytest.mark.heavy
 def test_a_recurrent_network_learns_as_in_pytorch(example: Example) -> None:
     module = example("train_char_rnn")
     rows = module.stripes(module.numbers("The licence says what may be done, and what may not.\n" * 300))

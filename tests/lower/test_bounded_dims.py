@@ -49,7 +49,7 @@ LEAST = {"windows": 1, "convolution": 1}  # that a window fits into
 
 
 CASES = [
-    marked(name, bounds, heavy=not picked(f"{name} {bounds}", 2), name=f"{name}-{bounds}")
+    marked(name, bounds, heavy=not picked(f"{name} {bounds}", 5), name=f"{name}-{bounds}")
     for name in PROGRAMS
     for bounds in BOUNDS
 ]

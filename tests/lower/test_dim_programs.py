@@ -119,6 +119,7 @@ def check(seed: int) -> None:
 
 
 @pytest.mark.parametrize("first", range(0, FUZZ or TESTS * PER_TEST, PER_TEST))
+@pytest.mark.shared(3)
 def test_compiled_is_interpreted(first: int) -> None:
     for seed in range(first, first + PER_TEST):
         check(seed)

@@ -69,7 +69,7 @@ def test_compiled_equals_reference(op: Op) -> None:
 
 
 ELSEWHERE = [
-    marked(op, level, heavy=not picked(f"{op.name} {level}", 4), name=f"{op.name}-{level}")
+    marked(op, level, heavy=not picked(f"{op.name} {level}", 12), name=f"{op.name}-{level}")
     for op in COMPUTED
     for level in OTHERS
 ]
@@ -80,6 +80,6 @@ def test_compiled_for_other_levels(op: Op, level: str) -> None:
     check(op, *all_samples(op), OTHERS[level])
 
 
-@pytest.mark.parametrize("op", share(SEVERAL, 2, lambda op: op.name), ids=lambda op: op.name)
+@pytest.mark.parametrize("op", share(SEVERAL, 4, lambda op: op.name), ids=lambda op: op.name)
 def test_constant_operands(op: Op) -> None:
     check(op, *all_samples(op, constants=True), host())

@@ -139,6 +139,7 @@ def test_threads_share_the_data_or_the_weights(channels: int, size: int, block: 
 
 @pytest.mark.parametrize("batch", [1, 2, "n"])
 @pytest.mark.parametrize(("height", "width"), [(7, 7), (5, 6), (3, 2), (9, 4), (8, 14)])
+@pytest.mark.shared(3)
 def test_short_lines_share_tiles(height: int, width: int, batch: int | str) -> None:
     """Whatever the lines, and alone or in a batch: the same bits for any number of threads."""
     rng = np.random.default_rng(0)

@@ -15,7 +15,7 @@ from legato.compare.report import nearness
 from legato.ir.module import Module
 from legato.runtime.executable import Executable
 from legato.runtime.leaves import flat, in_order
-from tests.heavy import BIG, HEAVY, light
+from tests.heavy import BIG, HEAVY, amount, light
 from tools.models import MODELS, Model, get
 from tools.models.record import Array, Feeds
 
@@ -48,11 +48,12 @@ FORMS = [
     *(Form(m.name, True) for m in MODELS if not m.name.endswith("_batch")),
     *(Form(m.name, False) for m in MODELS if m.symbolic),
 ]
-# Forms of models that are there in another form, and take many seconds.
+# Forms of models that are there in another form, and large models whose kind another one is of: seconds each.
 AGAIN = {
-    *(Form(f"{name}_batch", False) for name in ("vgg16", "bert_base", "resnet50")),
-    *(Form(name, False) for name in ("ppocr_det", "ppocr_cls")),
-    *(Form(name, True) for name in ("ppocr_rec", "basic_pitch")),
+    *(Form(f"{name}_batch", False) for name in ("vgg16", "bert_base", "resnet50", "resnet18")),
+    *(Form(name, False) for name in ("ppocr_det", "ppocr_cls", "ppocr_rec")),
+    Form("basic_pitch", True),
+    *(Form(name, True) for name in ("vgg16", "bert_base", "inception_v3", "convnext_tiny")),
 }
 
 
@@ -117,12 +118,13 @@ def test_outputs_mean_the_same(subject: Subject) -> None:
             assert decoded == model.expected[index]
 
 
+@pytest.mark.sized
 def test_bits_do_not_depend_on_threads_or_files(subject: Subject, tmp_path: Path) -> None:
     exe, feeds = subject.exe, subject.form.cases()[0]
     exe.save(tmp_path / "model.legato")
     loaded = legato.load(tmp_path / "model.legato")
     expected = bits(exe.with_threads(1), feeds)
-    for other in (exe.with_threads(2), exe.with_threads(3), exe.with_threads(4), loaded, exe):
+    for other in (*map(exe.with_threads, amount((3,), (2, 3, 4))), loaded, exe):
         assert bits(other, feeds) == expected
     assert (loaded.inputs, loaded.outputs, str(loaded.peak_memory)) == (exe.inputs, exe.outputs, str(exe.peak_memory))
 

@@ -19,6 +19,7 @@ def @main(%x: Tensor[(2, n, k), float32], %like: Tensor[(m, j), float32]) {
 
 @pytest.mark.parametrize(("shape", "to"), [((2, 3, 4), (3, 4)), ((2, 3, 4), (1, 4)), ((2, 3, 4), (1, 1)),
                                            ((2, 1, 1), (1, 1)), ((2, 0, 3), (1, 3)), ((2, 0, 3), (0, 1))])  # fmt: skip
+@pytest.mark.shared(3)
 def test_the_axes_are_found_at_run_time(shape: tuple[int, ...], to: tuple[int, int]) -> None:
     x = np.random.default_rng(0).integers(-9, 9, shape).astype("float32")
     axes = tuple(n for n in (0, 1) if to[n] != shape[n + 1])

@@ -169,6 +169,7 @@ def test_gradient_is_the_transposed_derivative(op: Op, sample: Sample) -> None:
 
 
 @pytest.mark.parametrize(("op", "sample"), CASES)
+@pytest.mark.shared(2)
 def test_tangent_is_the_derivative(op: Op, sample: Sample) -> None:
     case = Case(op, sample)
     assert_near(case.tangent(), case.difference(), NEAR.get(op.name, 3e-7))

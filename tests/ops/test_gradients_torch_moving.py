@@ -211,6 +211,7 @@ INTEGERS = {"take": 1, "gather_nd": 1, "scatter_elements": 1, "scatter_nd": 1}
 
 
 @pytest.mark.parametrize(("name", "attrs", "shapes", "sizes"), SYMBOLIC)
+@pytest.mark.shared(3)
 def test_a_rule_that_holds_for_literals_holds_for_symbols(
     name: str, attrs: dict[str, Any], shapes: list[tuple[Any, ...]], sizes: dict[str, int]
 ) -> None:

@@ -103,5 +103,6 @@ def test_steps_are_wide(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if table()[name].expand])
 @np.errstate(all="ignore")
+@pytest.mark.shared(2)
 def test_steps_of_compositions_are_wide(name: str) -> None:
     check(table()[name], expanded)

@@ -133,6 +133,7 @@ def fits(ty: TensorType, array: np.ndarray[Any, Any]) -> bool:
 
 
 @pytest.mark.parametrize(("op", "sample"), CASES)
+@pytest.mark.shared(2)
 def test_inference_agrees_with_builder(op: Op, sample: Sample) -> None:
     params, node = call(op, arguments(op, sample), sample)
     module = infer(Module.from_expr(Function(tuple(params), node)))
@@ -142,6 +143,7 @@ def test_inference_agrees_with_builder(op: Op, sample: Sample) -> None:
 
 
 @pytest.mark.parametrize(("op", "sample"), CASES)
+@pytest.mark.shared(2)
 def test_text_round_trip(op: Op, sample: Sample) -> None:
     params, node = call(op, arguments(op, sample), sample)
     module = infer(Module.from_expr(Function(tuple(params), node)))
@@ -149,6 +151,7 @@ def test_text_round_trip(op: Op, sample: Sample) -> None:
 
 
 @pytest.mark.parametrize(("op", "sample"), CASES)
+@pytest.mark.shared(2)
 def test_interpreter_runs_the_reference(op: Op, sample: Sample) -> None:
     values = arguments(op, sample)
     params, node = call(op, values, sample)
@@ -166,6 +169,7 @@ def frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize(("op", "sample"), CASES)
+@pytest.mark.shared(2)
 def test_arguments_are_left_alone(op: Op, sample: Sample) -> None:
     kept = arguments(op, sample)
     values = [tuple(map(frozen, v)) if isinstance(v, tuple) else frozen(v) for v in kept]

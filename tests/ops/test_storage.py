@@ -76,6 +76,7 @@ def made(op: Op, values: list[Any], sample: Sample, *, compiled: bool) -> list[A
 
 
 @pytest.mark.parametrize(("op", "n", "sample"), MOVING)
+@pytest.mark.shared(2)
 def test_codes_are_moved(op: Op, n: int, sample: Sample) -> None:
     """op(codes) = codes of op(bytes), interpreted, and of one sample each compiled."""
     kinds = (STORAGE_DTYPES[n % len(STORAGE_DTYPES)], dt.dtype("int4"))

@@ -73,6 +73,7 @@ def check(trainer: optim.Trainer, steps: int, wanted: tuple[Given, list[float]],
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.shared(2)
 def test_fifty_steps_are_those_of_pytorch(name: str) -> None:
     ours, theirs = OPTIMIZERS[name]
     check(optim.Trainer(squares(), ours, params()), 50, trained(theirs, 50), 1e-10)

@@ -153,6 +153,7 @@ def test_a_small_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "DQN: none " in capsys.readouterr().out
 
 
+@pytest.mark.heavy
 @pytest.mark.models
 def test_how_long_passes_take(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.json"

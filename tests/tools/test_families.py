@@ -10,6 +10,7 @@ import pytest
 
 import legato
 from legato.transform.fuse import Fuse
+from tests.heavy import share
 from tests.lower.programs import lowered
 from tools.families import FAMILIES
 
@@ -40,7 +41,7 @@ def steps(work: Callable[[], object]) -> int:
     return count
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in KERNELS])
+@pytest.mark.parametrize("name", share((name for name in FAMILIES if name not in KERNELS), 3))
 def test_twice_as_many_take_twice_the_steps(name: str) -> None:
     n = SMALL.get(name, 8)
     modules = [legato.parse(FAMILIES[name](n << k)) for k in range(3)]

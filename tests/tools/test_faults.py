@@ -78,6 +78,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.heavy
 def test_faults_are_picked_by_the_seed_and_seen_by_tests(tree: Path) -> None:
     chosen = list(faults.picked({"arith": 3}, 2, tree))
     assert chosen == list(faults.picked({"arith": 3}, 2, tree))

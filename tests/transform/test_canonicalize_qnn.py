@@ -59,6 +59,7 @@ def test_samples(op: Op, sample: Sample, known: bool) -> None:
 
 
 @pytest.mark.parametrize("op", QUANTISED, ids=lambda op: op.name)
+@pytest.mark.shared(3)
 def test_compiled(op: Op) -> None:
     """One program of all samples, natively: scales as constants in the first half of results, then as parameters."""
     b, given, wanted = Builder(), [], []

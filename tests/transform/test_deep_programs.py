@@ -56,6 +56,7 @@ def branches() -> Module:
 
 @pytest.mark.parametrize("p", PASSES, ids=repr)
 @pytest.mark.parametrize("make", [graph, lets, branches])
+@pytest.mark.shared(3)
 def test_depth_is_no_limit(p: Pass, make: Callable[[], Module]) -> None:
     old = make()
     new = p(old)

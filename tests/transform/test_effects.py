@@ -142,6 +142,7 @@ def meaning(module: Module, args: list[Any]) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("text", SHARED.values(), ids=SHARED)
+@pytest.mark.shared(3)
 def test_shared_nodes_are_computed_where_they_are_needed_first(text: str) -> None:
     module = legato.parse(f'#[version = "0.0.5"]\n{DOWN}\ndef @main(%n: int32, %c: bool) {{ {text} }}')
     exe = legato.compile(module)

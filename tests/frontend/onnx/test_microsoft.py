@@ -138,6 +138,7 @@ LAST |= {case[0]: case[:3] for case in FIXED}
 
 
 @pytest.mark.parametrize("operator", LAST)
+@pytest.mark.shared(2)
 def test_compiled(operator: str) -> None:
     """One case of each operator."""
     compare(*LAST[operator], named=False, half=False, compiled=True)

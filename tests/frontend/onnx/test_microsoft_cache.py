@@ -157,6 +157,7 @@ def compare_tokens(found: Any, wanted: Any, inputs: list[Array | None], toleranc
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.shared(3)
 def test_group_query_attention(form: str, state: str) -> None:
     check(*operands(state, FORMS[form]))
 

@@ -66,6 +66,7 @@ def test_one_import_runs_every_shape(name: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: m.name)
+@pytest.mark.shared(3)
 def test_shape_subgraphs_dissolve(model: Model) -> None:
     main = from_onnx(model.path())["main"]
     used = {n.op.name for n in post_order([main]) if isinstance(n, Call)}  # type: ignore[type-var]

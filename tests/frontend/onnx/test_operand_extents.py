@@ -128,6 +128,7 @@ def attention(**shapes: Any) -> legato.Module:
     return from_onnx(model([node("Attention", "q k v")], inputs, opset=23))
 
 
+@pytest.mark.heavy
 def test_heads_of_any_number() -> None:
     """Queries share heads of keys and values as these are many in a call: the same program as for known extents."""
     rng, exe = np.random.default_rng(0), legato.compile(attention(q="abcd", k="efgh", v="ijkl"))

@@ -295,6 +295,7 @@ def test_within_a_step_of_onnxruntime(domain: str, operator: str, make: Callable
 
 
 @pytest.mark.parametrize(("domain", "operator", "make"), ALL, ids=[f"{d or 'onnx'}-{n}" for d, n, _ in ALL])
+@pytest.mark.shared(2)
 def test_compiled(domain: str, operator: str, make: Callable[[Rng], Case]) -> None:
     """Natively, as interpreted."""
     for proto, feeds, wanted in drawn(domain, make, 1):

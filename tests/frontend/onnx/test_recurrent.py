@@ -151,6 +151,7 @@ def test_what_is_wrong_is_named(attributes: dict[str, Any], error: type[Exceptio
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 @pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.shared(3)
 def test_stacked_layers_of_pytorch(kind: str, batch_first: bool, torch: Any) -> None:
     torch.manual_seed(0)
     module = getattr(torch.nn, kind)(24, 40, num_layers=2, bidirectional=True, batch_first=batch_first).eval()

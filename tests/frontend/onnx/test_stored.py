@@ -84,6 +84,7 @@ def test_powers_of_two_out_of_range() -> None:
 
 
 @pytest.mark.parametrize("kind", STORAGE_DTYPES, ids=str)
+@pytest.mark.shared(3)
 def test_casts_between_all(kind: DType) -> None:
     """As the standard's reference converts, in both directions."""
     codes = np.arange(1 << kind.width, dtype=np.uint8).view(kind.numpy)

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.sized, pytest.mark.filterwarnings("ignore")]  # of PyT
     ("dtype", "compiled"), [*((dtype, False) for dtype in DTYPES), (DTYPES[0], True), (DTYPES[2], True)], ids=str
 )
 def test_samples_agree_or_stand_in_the_list(dtype: Any, compiled: bool) -> None:
-    one_in = amount(80, 8) if compiled else amount(24, 2)
+    one_in = amount(40, 8) if compiled else amount(20, 2)
     found: list[Outcome] = []
     for info in infos():
         name = f"{info.name} {info.variant_test_name} {dtype} {compiled}"

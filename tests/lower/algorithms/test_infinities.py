@@ -62,6 +62,7 @@ def module(case: Case, weight: np.ndarray[Any, Any] | None) -> Module:
 
 @pytest.mark.parametrize("is_constant", [False, True], ids=["weights", "constants"])
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c[0])
+@pytest.mark.shared(2)
 def test_an_infinity_reaches_what_reads_it(case: Case, is_constant: bool) -> None:
     rng = np.random.default_rng(7)
     x, w = (rng.standard_normal(shape).astype(np.float32) for shape in case[2:])

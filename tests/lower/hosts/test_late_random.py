@@ -101,6 +101,7 @@ class Writer:
 
 
 @pytest.mark.parametrize("seed", range(FUZZ or 12))
+@pytest.mark.shared(3)
 def test_compiled_is_interpreted(seed: int) -> None:
     module = legato.parse(Writer(seed).program())
     exe = legato.compile(module)

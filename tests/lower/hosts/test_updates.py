@@ -92,6 +92,7 @@ def program(names: list[str], go: str = "%i < %n") -> str:
 
 
 @pytest.mark.parametrize("name", CARRIED)
+@pytest.mark.shared(3)
 def test_loops(name: str) -> None:
     agree(program([name]), *([int32(n), floats(3), floats(5)] for n in ROUNDS))
 

@@ -19,6 +19,7 @@ EXPECTED = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("case", [c for c in CASES.values() if c.reason is None], ids=lambda c: c.name)
+@pytest.mark.shared(3)
 def test_module(case: Case) -> None:
     for ours, theirs in zip(compiled(case), EXPECTED[case.name], strict=True):
         assert difference(ours, decoded(theirs)) is None
