@@ -36,6 +36,8 @@ class Op(enum.Enum):
     AND = "and"  # bool; both sides are evaluated
     OR = "or"
 
+    __hash__ = object.__hash__  # a member is one object; enum computes the hash of its name, in Python
+
 
 COMPARISONS: Final = frozenset({Op.LT, Op.LE, Op.EQ, Op.NE})
 

@@ -41,9 +41,12 @@ def post_order(roots: Iterable[N], enter: Callable[[N], bool] | None = None) -> 
             if id(node) in seen:
                 continue
             seen.add(id(node))
+            children = node.children() if enter is None or enter(node) else ()
+            if not children:  # as half of all nodes are
+                yield node
+                continue
             stack.append((node, True))
-            if enter is None or enter(node):
-                stack += [(child, False) for child in reversed(node.children()) if id(child) not in seen]
+            stack += [(child, False) for child in reversed(children) if id(child) not in seen]
 
 
 def rebuild(node: N, new: dict[int, N]) -> N:
