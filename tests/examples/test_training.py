@@ -73,6 +73,7 @@ def test_a_network_of_two_layers_reads_digits(example: Example) -> None:
     assert training.accuracy(module.Network(), run, *training.digits()[1]) > 0.95
 
 
+@pytest.mark.heavy
 def test_a_convolutional_network_reads_digits(example: Example) -> None:
     module, training = example("train_cnn"), example("training")
 
