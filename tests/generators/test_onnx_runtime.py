@@ -51,6 +51,7 @@ def regions(module: Module) -> list[list[str]]:
     return [compute(f) for f in module.functions.values() if is_external(f)]
 
 
+@pytest.mark.heavy
 @pytest.mark.models
 def test_a_region_of_resnet_and_the_rest_agree_with_the_whole(tmp_path: Path) -> None:
     whole = legato.from_onnx(get("resnet18").path())

@@ -62,7 +62,7 @@ def agrees(got: Any, wanted: Any) -> bool:
     wanted = np.asarray(wanted, np.int64 if isinstance(wanted, int) else None)
     if (got.shape, got.dtype) != (wanted.shape, wanted.dtype):
         return False
-    if wanted.dtype.kind in "iub":
+    if wanted.dtype.kind in "iubOTU":  # texts, too
         return bool(np.array_equal(got, wanted))
     a, b = got.astype(np.float64), wanted.astype(np.float64)
     return bool(np.allclose(a, b, rtol=1e-3, atol=1e-4, equal_nan=True))

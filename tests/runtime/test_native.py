@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.heavy import marked
 from tests.runtime.images import NATIVE
 
 HERE = Path(__file__).parent
@@ -17,7 +18,7 @@ FLAGS = ["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Wno-tsan", "-Werror", "-
 @pytest.mark.parametrize(
     ("flags", "arguments"),
     [
-        ([], []),
+        marked([], [], heavy=True),  # the same without sanitizers
         (["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DLG_PORTABLE"], []),
         pytest.param(
             ["-fsanitize=thread"], ["no-fork"], marks=pytest.mark.heavy

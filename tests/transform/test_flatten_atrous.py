@@ -53,7 +53,7 @@ def cases(draw: st.DrawFn) -> tuple[Module, list[Any], bool]:
     return infer(Module.from_expr(b.function([x, w], end))), args, is_whole
 
 
-@examples(80)
+@examples(80, heavy=80)
 @given(cases())
 def test_every_bit_stays(case: tuple[Module, list[Any], bool]) -> None:
     mod, args, is_whole = case
