@@ -73,6 +73,7 @@ def test_jacobians_are_derivatives(name: str, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["one after the other", "a loop", "symbolic", "branches"])
+@pytest.mark.shared(2)
 def test_jacobians_compile(name: str, mode: str) -> None:
     mod = jacobian(program(name), mode=mode)
     args = [np.asarray(a) for a in arguments(mod)]

@@ -82,6 +82,7 @@ def test_reverse_mode_is_the_derivative(name: str) -> None:
 
 
 @NAMES
+@pytest.mark.shared(2)
 def test_forward_mode_is_reverse_mode(name: str) -> None:
     mod, args = module(name), given(name)
     wrt = [main_of(mod).params[n] for n in places(args)]

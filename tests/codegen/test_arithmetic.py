@@ -69,6 +69,7 @@ def elementwise(f: Any, sources: list[np.ndarray], dtypes: list[DType], out: DTy
 
 
 @pytest.mark.parametrize("dtype", INTS, ids=str)
+@pytest.mark.shared(2)
 def test_integer_operators(dtype: DType) -> None:
     a, b = pairs(dtype)
     for op in INT_OPS:
@@ -104,6 +105,7 @@ def test_bool_operators() -> None:
 
 
 @pytest.mark.parametrize("source", ALL_DTYPES, ids=str)
+@pytest.mark.shared(2)
 def test_casts(source: DType) -> None:
     a, _ = pairs(source)
     for target in ALL_DTYPES:

@@ -97,6 +97,7 @@ def test_error_is_within_the_bound(name: str, dtype: DType, target: Target) -> N
 @pytest.mark.parametrize("target", EVERY)
 @pytest.mark.parametrize("name", UNARY)
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=str)
+@pytest.mark.shared(3)
 def test_subnormal_numbers_may_count_as_zero(name: str, dtype: DType, target: Target, torch: Any) -> None:
     """No other number depends on whether they do, unless one of them is its exact value."""
     with np.errstate(all="ignore"):

@@ -59,6 +59,7 @@ def test_static_and_symbolic_are_the_same_bits(n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [4, 17, 40, 64])
+@pytest.mark.shared(2)
 def test_attention_of_static_and_symbolic_lengths_is_the_same_bits(n: int) -> None:
     inputs = floats(HEADS, n, 16), floats(HEADS, 16, n), floats(HEADS, n, 32)
     expected, exe = bits(compiled(ATTENTION, n), *inputs), compiled(ATTENTION, "n")

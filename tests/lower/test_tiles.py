@@ -93,6 +93,7 @@ def test_a_channels_own_weights_are_fetched_ahead(name: str, channels: int, size
     ],
 )
 @pytest.mark.parametrize("kind", ["max", "avg"])
+@pytest.mark.shared(3)
 def test_windows_apart_are_read_in_long_runs(
     name: str, pool: str, channels: int, streamed: bool, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

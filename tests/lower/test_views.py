@@ -98,6 +98,7 @@ def body(text: str) -> str:
     [(DENSE, 2, 0), (FIRE, 1, 0), (HALVES, 0, 2), (HEADS, 1, 0)],
     ids=["dense", "fire", "halves", "heads"],
 )
+@pytest.mark.shared(2)
 def test_nothing_is_copied(text: str, joins: int, parts: int) -> None:
     mod = parsed(text)
     main = body(check(mod))

@@ -85,6 +85,7 @@ def test_gradients_are_torchs(kind: str, how: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+@pytest.mark.shared(2)
 def test_compiled_for_any_extents(kind: str) -> None:
     """Steps, batch and units are symbols: one program, with and without steps."""
     count, states = len(GATES[kind]), 2 if kind == "LSTM" else 1

@@ -55,6 +55,7 @@ def assert_near(got: Any, want: Any, error: float) -> None:
 
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 2e-5), ("bfloat16", 2e-2)])
 @pytest.mark.parametrize("calls", [ELEMENTWISE, ALONG], ids=["elementwise", "along"])
+@pytest.mark.shared(2)
 def test_compiled_is_interpreted(calls: list[str], dtype: str, error: float) -> None:
     mod = legato.parse(f"""
     #[version = "0.0.5"]

@@ -95,6 +95,7 @@ KINDS = [("float32", None), ("int32", [2, 3])]
 
 
 @pytest.mark.parametrize(("dtype", "shape"), KINDS)
+@pytest.mark.shared(2)
 def test_making_reading_writing(dtype: str, shape: Any) -> None:
     n = Names(dtype, shape)
     size, at = variables("size", "at")
@@ -107,6 +108,7 @@ def test_making_reading_writing(dtype: str, shape: Any) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "shape"), KINDS)
+@pytest.mark.shared(2)
 def test_stacking_and_gathering(dtype: str, shape: Any) -> None:
     (a, b), at = variables("a", "b", dtype=dtype), places()
     x, y = random((2, 3), dtype), random((2, 3), dtype)
@@ -118,6 +120,7 @@ def test_stacking_and_gathering(dtype: str, shape: Any) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "shape"), KINDS)
+@pytest.mark.shared(2)
 def test_one_tensor(dtype: str, shape: Any) -> None:
     v, w, low, high = variables("v", "w", "low", "high", dtype=dtype)
     x = random((2, 3), dtype)
@@ -160,6 +163,7 @@ def test_scattering(dtype: str, shape: Any, indices: Any) -> None:
     ("dtype", "shape", "split"),
     [("float32", None, None), ("float32", [4, 3], None), ("int32", [relay.Any(), 3], ([4, 3], [2]))],
 )
+@pytest.mark.shared(3)
 def test_splitting(dtype: str, shape: Any, split: Any) -> None:
     n, (a, b, v), lengths = Names(dtype, shape), variables("a", "b", "v", dtype=dtype), places("lengths")
     rows, value = n, n.tensor(2)

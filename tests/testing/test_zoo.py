@@ -86,6 +86,7 @@ def test_models_have_their_types_and_sizes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", light(MODELS, set(MODELS) - {"inception_v3"}))
+@pytest.mark.shared(2)
 def test_compiled_models_compute_what_they_mean(name: str) -> None:
     mod, params = file(name).get_workload(**SMALL[name])
     assert isinstance(mod, Module)

@@ -34,6 +34,7 @@ def session(model: Model) -> onnxruntime.InferenceSession:
 
 @pytest.mark.models
 @pytest.mark.parametrize("model", light(MODELS, [m for m in MODELS if m.name not in BIG]), ids=lambda m: m.name)
+@pytest.mark.shared(2)
 def test_outputs_mean_what_is_expected(model: Model) -> None:
     run, cases = session(model), model.cases()
     assert len(model.expected) in (0, len(cases))

@@ -57,6 +57,7 @@ def test_tensors_of_several_ranks_are_refused() -> None:
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("new", [0, 1])
+@pytest.mark.shared(2)
 def test_splits(rank: int, new: int) -> None:
     """How a tensor is split is known at run time; parts may have no elements, and there may be none."""
     split = value("k", ("parts",) if rank else (), "int64")

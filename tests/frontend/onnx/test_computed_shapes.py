@@ -224,6 +224,7 @@ def test_compress(axis: int | None, lengths: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("is_sorted", [0, 1])
 @pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.shared(2)
 def test_unique(axis: int | None, is_sorted: int) -> None:
     attrs = {} if axis is None else {"axis": axis}
     shape_of_x = (3, "n") if axis == 1 else ("n", 3)

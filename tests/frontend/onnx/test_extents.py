@@ -143,6 +143,7 @@ SCALES: dict[str, Sequence[str | float]] = {
 @pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES)
 @pytest.mark.parametrize("mode", ["linear", "nearest"])
 @pytest.mark.parametrize("coordinates", ["asymmetric", "half_pixel"])
+@pytest.mark.shared(2)
 def test_resizing_by_computed_scales(scales: Sequence[str | float], mode: str, coordinates: str) -> None:
     """Two extents by factors: quotients of extents, what the data says, numbers."""
     nodes = [helper.make_node("Shape", [v], [f"{v}s"], start=-1) for v in "xw"]

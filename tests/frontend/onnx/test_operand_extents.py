@@ -31,6 +31,7 @@ def fed(x: Array, **numbers: Any) -> dict[str, Array]:
 
 
 @pytest.mark.parametrize("operator", ["ReduceMax", "ReduceL2"])
+@pytest.mark.shared(2)
 def test_reductions(operator: str) -> None:
     """No axes are all of them; twice the same, or one that there is not, is refused by the axes' number alone."""
     proto = model([node(operator, "x a")], [C_TYPE, listed("a")], opset=18)
@@ -111,6 +112,7 @@ def test_factors_and_sizes(inputs: str, numbers: tuple[list[float], ...]) -> Non
 
 @pytest.mark.parametrize("roi", [(0.4, 0.6, 0.6, 0.8), (-0.25, 0.1, 1.3, 0.77), (0.123456, 0.9, 0.654321, 0.1)])
 @pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.shared(3)
 def test_regions(roi: tuple[float, ...], mode: str) -> None:
     """A region that the data decides is read as one that is known."""
     image = np.random.default_rng(0).normal(size=(1, 1, 8, 9)).astype(np.float32)

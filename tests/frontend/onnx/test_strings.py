@@ -87,6 +87,7 @@ MOVING = {
 
 
 @pytest.mark.parametrize("name", MOVING)
+@pytest.mark.shared(2)
 def test_movement(name: str) -> None:
     node, more = MOVING[name]
     feeds = {k: v for k, v in {"x": WORDS, **more}.items() if k in node.input and k not in ("n", "m")}
@@ -97,6 +98,7 @@ def test_movement(name: str) -> None:
 
 
 @pytest.mark.parametrize("attrs", [{}, {"sorted": 0}, {"axis": 0}, {"axis": 1}])
+@pytest.mark.shared(2)
 def test_unique(attrs: dict[str, Any]) -> None:
     node = _node("Unique", "x", "y,first,which,count", **attrs)
     _agrees(_model([node], {"x": WORDS}, node.output), {"x": WORDS})
@@ -295,6 +297,7 @@ TOKENS = np.array([[1, 2, 3, 1, 2, 3], [9, 2, 9, 3, 1, 1]], np.int64)
     ("mode", "skips", "dtype"),
     [("TF", 0, "int64"), ("IDF", 2, "int32"), ("TFIDF", 9, "object"), ("TF", 2, "object"), ("TFIDF", 1, "int64")],
 )
+@pytest.mark.shared(2)
 def test_tf_idf(mode: str, skips: int, dtype: str) -> None:
     pool = [1, 2, 3, 1, 2, 3, 1]
     own = {"pool_strings": list(map(str, pool))} if dtype == "object" else {"pool_int64s": pool}

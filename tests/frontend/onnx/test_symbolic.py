@@ -46,6 +46,7 @@ WINDOWS: list[tuple[str, dict[str, object]]] = [
 
 @pytest.mark.parametrize(("operator", "attributes"), WINDOWS)
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.shared(3)
 def test_automatic_padding(operator: str, attributes: dict[str, object], auto_pad: str) -> None:
     compiled = auto_pad == "SAME_UPPER" and operator != "LpPool"
     weights = {"w": image(2, 2, 3, 2)} if "Conv" in operator else {}

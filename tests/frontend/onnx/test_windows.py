@@ -93,6 +93,7 @@ def network(blocks: int) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("sizes", [(1, 8, 8), (2, 5, 11), (3, 1, 4), (0, 3, 3)])
+@pytest.mark.shared(3)
 def test_agrees(sizes: tuple[int, int, int]) -> None:
     proto = network(2)
     x = np.random.default_rng(0).standard_normal((*sizes, CHANNELS)).astype(np.float32)

@@ -71,6 +71,7 @@ def test_products_of_any_shape(rows: int, terms: int, channels: int, level: Targ
 @pytest.mark.parametrize("level", EVERY)
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize(("rows", "terms", "channels"), [(3, 4, 12), (7, 600, 20), (1, 2, 5), (9, 68, 24), (8, 4, 22)])
+@pytest.mark.shared(3)
 def test_lanes_in_any_order(rows: int, terms: int, channels: int, backwards: bool, level: Target) -> None:
     mod = dense(rows, terms, channels)
     arrays = [
@@ -85,6 +86,7 @@ def test_lanes_in_any_order(rows: int, terms: int, channels: int, backwards: boo
     ("size", "stride", "data", "channels"),
     [(9, 1, 6, 9), (9, 2, 4, 4), (12, 1, 32, 20), (20, 1, 96, 24), (20, 1, 64, 72), (20, 1, 64, 22), (20, 2, 64, 40)],
 )
+@pytest.mark.shared(3)
 def test_windows(size: int, stride: int, data: int, channels: int, level: Target) -> None:
     check(convolution(size, stride, data, channels), level)
 

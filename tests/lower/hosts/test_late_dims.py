@@ -47,6 +47,7 @@ BOXES = """
     "let %y = @rows(@doubled(Box(%x))); let %z = @rows(Box(%y)); (sum(%z), sum(%y * %z), %x)",
     "let %r = ref(@doubled(Box(%x))); ref_write(%r, @doubled(ref_read(%r))); @total(ref_read(%r))",
 ])  # fmt: skip
+@pytest.mark.shared(2)
 def test_values_with_extents_of_their_own(main: str) -> None:
     text = f"{BOXES} def @main(%x: Tensor[(n, 4), float32], %v: Tensor[(m,), float32]) {{ {main} }}"
     agree(text, *([floats(n, 4), floats(m)] for n, m in ((1, 2), (3, 5), (0, 1))))
@@ -84,6 +85,7 @@ BRANCHES = """
     "let %y = @either(%c, %x); nn.dense(transpose(%y, axes=[1, 0]), transpose(%y, axes=[1, 0]))",
     "let %y = @either(%c, %x); let %i = argmax(%y, axis=[0]); (%i, sum(take(%y, cast(%i, dtype=\"int64\"), axis=0)))",
 ])  # fmt: skip
+@pytest.mark.shared(2)
 def test_results_whose_extents_depend_on_data(main: str) -> None:
     text = f"{BRANCHES} def @main(%c: bool, %n: int32, %x: Tensor[(n, 4), float32]) {{ {main} }}"
     agree(text, *([flag(c), int32(n), floats(rows, 4)] for c in (True, False) for n, rows in ((0, 1), (3, 2))))

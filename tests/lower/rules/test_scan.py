@@ -98,6 +98,7 @@ def check(module: Module, args: list[Array], threads: tuple[int, ...] = (1, 2, 3
     ],
 )
 @pytest.mark.parametrize(("batch", "units"), [(1, 256), (1, 200), (7, 256)])
+@pytest.mark.shared(3)
 def test_threads_share_units(name: str, attrs: dict[str, Any], batch: int, units: int) -> None:
     module, arguments = layer(name, 6, batch, units, **attrs)
     shared = units * units * GATES[name] * batch >= 1 << 16
