@@ -143,12 +143,8 @@ GIVEN = {  # arguments in their shortest form, with another value than by defaul
     "trace": "--trace out.trace", "html": "--html out.html",
     "passes": "-p simplify", "list": "--list", "print_after": "--print-after simplify", "time": "--time",
     "print_before": "--print-before simplify", "dump": "--dump stages", "rules": "--rules", "use": "--use passes.py",
-<<<<<<< HEAD
     "generators": "--generators c", "ops": "--ops ops.py",
-=======
-    "generators": "--generators c",
     "tree": "--tree", "dot": "--dot out.dot", "svg": "--svg out.svg", "profile": "--profile", "text": "--text",
->>>>>>> 190d2037 (legato show draws programs: trees, SVG, Graphviz, one page of all stages; relay_viz; pictures in notebooks; compiled files are described)
 }  # fmt: skip
 VERBS = {  # what each verb is called with beside the argument
     "check": "m.onnx", "compile": "m.onnx -o out.legato", "run": "m.onnx --fill random", "verify": "m.onnx",

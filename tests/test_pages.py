@@ -19,10 +19,7 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MU
 @pytest.mark.parametrize(
     "name",
     [
-<<<<<<< HEAD
         "errors",
-=======
->>>>>>> 190d2037 (legato show draws programs: trees, SVG, Graphviz, one page of all stages; relay_viz; pictures in notebooks; compiled files are described)
         "generators",
         "gradients",
         "partial_evaluation",
@@ -30,10 +27,7 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MU
         "patterns",
         "precision",
         "pytorch",
-<<<<<<< HEAD
-=======
         "seeing",
->>>>>>> 190d2037 (legato show draws programs: trees, SVG, Graphviz, one page of all stages; relay_viz; pictures in notebooks; compiled files are described)
         "training",
     ],
 )

@@ -50,6 +50,8 @@ def test_svg_holds_every_node() -> None:
 
 
 def test_shares_of_time_are_shown() -> None:
+    graph = with_shares(graph_of(legato.parse(FUSED)), {}, {1: 1e-5})
+    assert tree(graph).splitlines()[1].endswith("float32[2, 3] <0.1 %")
     graph = with_shares(graph_of(legato.parse(FUSED)), {}, {1: 0.375})
     assert "nn.dense + nn.relu 37.5 %" in svg(graph)
     assert "nn.dense + nn.relu 37.5 %" in dot(graph)

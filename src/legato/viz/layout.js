@@ -9,7 +9,8 @@ function shortened(text) {
 }
 
 function shareText(share) {
-  return share === null ? "" : ` ${(100 * share).toFixed(1)} %`;
+  if (share === null) return "";
+  return share >= 5e-4 ? ` ${(100 * share).toFixed(1)} %` : " <0.1 %";
 }
 
 function titleOf(part) {

@@ -242,7 +242,7 @@ function foldAll(open) {
 function go(unit) {
   for (let c = part(unit)[unit < 0 ? "parent" : "cluster"]; c >= 0; c = stage.clusters[c].parent)
     if (!isOpen(c)) state.open.set(stage.clusters[c].key, true);
-  arrange();
+  if (!drawn.boxes.has(unit)) arrange();
   const box = drawn.boxes.get(unit), view = at("graph").getBoundingClientRect();
   state.scale = Math.max(state.scale, 0.8);
   state.x = box.x + box.w / 2 - view.width / 2 / state.scale;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CLUSTERS", "EDGE", "NODES", "TEXT", "share_text"]
+__all__ = ["CLUSTERS", "EDGE", "LEAST", "NODES", "TEXT", "share_text"]
 
 NODES: Final = {
     "constant": ("#eceff1", "#90a4ae"),
@@ -34,8 +34,11 @@ CLUSTERS: Final = {
 }
 EDGE: Final = "#8a939c"
 TEXT: Final = "#20242a"
+LEAST: Final = 5e-4  # a share that is told as a number
 
 
 def share_text(share: float | None) -> str:
-    """` 12 %`, or nothing."""
-    return "" if share is None else f" {100 * share:.1f} %"
+    """` 12.0 %`, ` <0.1 %`, or nothing."""
+    if share is None:
+        return ""
+    return f" {100 * share:.1f} %" if share >= LEAST else " <0.1 %"
