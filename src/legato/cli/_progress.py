@@ -45,8 +45,8 @@ class Lines:
         self._stage, self._part = "", 0
 
     def __call__(self, what: str) -> None:
-        stage = re.split(r"[:,] ", what, maxsplit=1)[0]
         count = _COUNT.search(what)
+        stage = what.partition(": ")[0] if count is None else re.split("[:,] ", what, maxsplit=1)[0]
         part = 0 if count is None else _PARTS * int(count[1]) // max(1, int(count[2]))
         if stage != self._stage or part > self._part:
             with suppress(OSError, ValueError):  # whoever read it has left: the work goes on
