@@ -223,6 +223,18 @@ for line in {lines!r}:
     assert said.splitlines() == lines
 
 
+def test_completion_offers_what_there_is(alone: Alone) -> None:
+    said = alone.said("""
+import contextlib, io
+from legato.cli import main
+out = io.StringIO()
+with contextlib.redirect_stdout(out):
+    code = main(["completion", "bash"])
+print(code, "_legato_words 'host x86-64-v2" in out.getvalue(), "fold-constant" in out.getvalue())
+""")
+    assert said == "0 True False\n"
+
+
 CALLS = """
 legato.compile("m.onnx")
 legato.compile(3)

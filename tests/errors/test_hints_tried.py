@@ -376,3 +376,43 @@ def test_scripts() -> None:
     assert "hint: T.parallel, T.vectorized and T.unroll say how it runs" in said(lambda: parse(refused))
     for loop in ("T.parallel(4)", "T.vectorized(4)", "T.unroll(4)", "range(4)"):
         parse(SCRIPT.format(loop=loop))
+
+
+@pytest.mark.parametrize(
+    ("refused", "hint", "followed"),
+    [
+        ('T.func_attr({"odd": 1})', "leave it out; global_symbol, ", 'T.func_attr({"global_symbol": "double"})'),
+        ("T.call_extern('int32', 'f')", "R.call_packed calls a function of Python", ""),
+    ],
+)
+def test_tensor_programs(refused: str, hint: str, followed: str) -> None:
+    from legato.script import parse
+
+    at = '    @T.prim_func\n    def double(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):\n'
+    text = SCRIPT.format(loop="range(4)")
+    assert at in text
+    assert hint in said(lambda: parse(text.replace(at, f"{at}        {refused}\n")))
+    parse(text.replace(at, f"{at}        {followed}\n"))
+
+
+def test_loops_and_operators_of_scripts() -> None:
+    from legato.script import parse
+
+    assert "count from 0 by 1" in said(lambda: parse(SCRIPT.format(loop="range(0, 4, -1)")))
+    graph = (
+        '@R.function\ndef main(x: R.Tensor((4, 4), "float32"), y: R.Tensor((4, 4), "float32")):\n    return x {} y\n'
+    )
+    hint = said(lambda: parse(graph.format("<<")))
+    for name in re.findall(r"hint: (.*) have one", hint)[0].split(", "):
+        parse(graph.format(name))
+    options = graph.replace("@R.function", "@R.function({})").format("{}", "+")
+    assert "hint: leave fancy out" in said(lambda: parse(options.format("fancy=True")))
+    parse(options.format(""))
+
+
+def test_te_has_programs_in_place_of_schedules() -> None:
+    from legato.te import names
+
+    assert "te.create_prim_func makes a program" in said(lambda: names.create_schedule)  # type: ignore[attr-defined]
+    a = names.placeholder((4,), "float32")
+    assert names.create_prim_func([a, names.compute((4,), lambda i: a[i] * 2)])

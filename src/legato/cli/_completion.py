@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from legato.base.dataclass import dataclass
+from legato.base.errors import MissingError
+from legato.base.precision import Precision
 
 __all__ = ["ANY", "Argument", "Values", "Verb", "verbs"]
 
@@ -114,21 +116,29 @@ def _values(verb: str, action: argparse.Action, words: Mapping[str, tuple[str, .
 
 
 def _words() -> dict[str, tuple[str, ...]]:
-    """The values of arguments that are no choices of the parser's, by argument: stages, passes, machines, engines."""
+    """The values of arguments that are no choices of the parser's, by argument: stages, passes, machines, engines.
+    Where the compiler is not installed, those that loaded programs know."""
     from legato.base.target import TARGETS
     from legato.bench.engines import PEERS
     from legato.cli._generators import KNOWN
+
+    engines = (f"legato-{p.value}" for p in Precision if p is not Precision.DEFAULT)
+    found = {"target": ("host", *TARGETS), "vs": (*PEERS, *engines), "generators": tuple(KNOWN)}
+    try:
+        return {**found, **_passes()}
+    except MissingError:
+        return found
+
+
+def _passes() -> dict[str, tuple[str, ...]]:
     from legato.cli.show import BELOW
     from legato.pipelines import BY_PRECISION
     from legato.transform import table
 
-    passes = (*table(), *BY_PRECISION)
+    names = (*table(), "all")
     return {
         "after": (*dict.fromkeys(p.name for steps in BY_PRECISION.values() for p in steps), *BELOW),
-        "passes": passes,
-        "print_after": (*table(), "all"),
-        "print_before": (*table(), "all"),
-        "target": ("host", *TARGETS),
-        "vs": (*PEERS, *(f"legato-{name}" for name in BY_PRECISION if name != "default")),
-        "generators": tuple(KNOWN),
+        "passes": (*table(), *BY_PRECISION),
+        "print_after": names,
+        "print_before": names,
     }

@@ -133,7 +133,8 @@ class Emitter(Common):
     def known(self, d: Dim, what: str) -> int:
         """A dim that must be a literal."""
         if not isinstance(d, Const):
-            raise UnsupportedError(f"{what} is symbolic ({d}): it must be known")
+            hint = "give its dim as a number: leave it out of dynamic_shapes"
+            raise UnsupportedError(f"{what} is symbolic ({d}): it must be known", hint=hint)
         return int(d.value)
 
     def size(self, value: Size) -> Dim:

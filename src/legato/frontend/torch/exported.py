@@ -120,7 +120,8 @@ class _Import(GraphImport):
             if is_state or (spec.kind is not InputKind.CONSTANT_TENSOR and not self.frozen):
                 return self._argument(Argument(name, "state", target), tensor)
             return self.constant(tensor, target or name)
-        raise UnsupportedError(f"an input {name} of kind {spec.kind.name}")
+        hint = "give it as a tensor: an argument of forward, or a buffer of the module"
+        raise UnsupportedError(f"an input {name} of kind {spec.kind.name}", hint=hint)
 
     def _given(self, spec: InputSpec, node: Any, place: int) -> Any:
         """What the caller gives: a tensor, a size, or what the program was traced with."""
@@ -134,7 +135,8 @@ class _Import(GraphImport):
         if isinstance(spec.arg, ConstantArgument):
             self.fixed[place] = spec.arg.value
             return spec.arg.value
-        raise UnsupportedError(f"the input {spec.arg.name}: {type(spec.arg).__name__}")
+        hint = "give it as a tensor, an integer, or a number that is always the same"
+        raise UnsupportedError(f"the input {spec.arg.name}: {type(spec.arg).__name__}", hint=hint)
 
     def _argument(self, argument: Argument, traced: torch.Tensor) -> Var:
         self.arguments.append(argument)
@@ -158,7 +160,8 @@ class _Import(GraphImport):
         if spec.kind is OutputKind.USER_INPUT_MUTATION:
             return Result(target, "input", target), value
         if spec.kind is not OutputKind.USER_OUTPUT:
-            raise UnsupportedError(f"an output {name} of kind {spec.kind.name}")
+            hint = "let forward return tensors and numbers alone; losses and gradients are computed outside"
+            raise UnsupportedError(f"an output {name} of kind {spec.kind.name}", hint=hint)
         if isinstance(value, Expr):
             return Result(name, "tensor"), value
         if isinstance(value, DimExpr):

@@ -82,7 +82,8 @@ def _input(work: GraphImport, node: fx.Node) -> Any:
         return work.number(node.name)
     if traced is None or isinstance(traced, int | float | bool | str):
         return traced
-    raise UnsupportedError(f"the input {node.name}: a {type(traced).__name__}")
+    hint = "give it as a tensor, an integer or a float"
+    raise UnsupportedError(f"the input {node.name}: a {type(traced).__name__}", hint=hint)
 
 
 def _results(

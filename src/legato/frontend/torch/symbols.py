@@ -65,7 +65,7 @@ def _tested(function: Callable[[Dim, Dim], Dim]) -> Callable[..., bool | Dim]:
 def _joined(function: Callable[..., Dim]) -> Callable[..., bool | Dim]:
     def joined(*conditions: bool | Dim) -> bool | Dim:
         if not all(c.dtype.is_bool if isinstance(c, Expr) else isinstance(c, bool) for c in conditions):
-            raise UnsupportedError(f"bits of the sizes {', '.join(map(str, conditions))}")
+            raise UnsupportedError(f"bits of the sizes {', '.join(map(str, conditions))}", hint=_STATIC)
         found = function(*(c if isinstance(c, Expr) else const(c, bool_) for c in conditions))
         return bool(found.value) if isinstance(found, Const) else found
 
@@ -106,7 +106,7 @@ class Symbols:
             return self._whole(e)
         make = _SYMPY.get(type(e).__name__)
         if make is None:
-            raise UnsupportedError(f"the size {e}")
+            raise UnsupportedError(f"the size {e}", hint=_STATIC)
         first, *rest = (self._of(a) for a in e.args)
         for other in rest:
             first = make(first, other)
@@ -120,7 +120,7 @@ class Symbols:
         inner = extent.args[0] if type(extent).__name__ == "ToFloat" else None
         is_extent = inner is not None and (inner.is_nonnegative or type(inner).__name__ in _WHOLE)
         if not is_extent or exact < 0 or exact.denominator > _FINEST:
-            raise UnsupportedError(f"the size {e}")
+            raise UnsupportedError(f"the size {e}", hint=_STATIC)
         return floordiv(self._of(inner) * exact.numerator, const(exact.denominator))
 
 
@@ -135,7 +135,7 @@ def _bound(value: Any) -> int | None:
 
 def _power(base: Dim, exponent: Dim) -> Dim:
     if not isinstance(exponent, Const) or not 0 <= int(exponent.value) <= _MOST:
-        raise UnsupportedError(f"the size {base} ** {exponent}")
+        raise UnsupportedError(f"the size {base} ** {exponent}", hint=_STATIC)
     found: Dim = const(1)
     for _ in range(int(exponent.value)):
         found = found * base
@@ -143,6 +143,7 @@ def _power(base: Dim, exponent: Dim) -> Dim:
 
 
 _WHOLE: Final = frozenset({"TruncToInt", "FloorToInt"})
+_STATIC: Final = "give its dims as numbers: leave them out of dynamic_shapes"
 _FINEST: Final = 2**20  # parts of 1 that a factor may have
 _MOST: Final = 62  # exponents: a size of 2 or more to a higher one has no 64 bits
 

@@ -94,7 +94,8 @@ class Walk:
     def graph(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Any:
         """The value of a graph's output. `inputs`: of its placeholders, in order."""
         if self._depth >= MAX_NESTING:
-            raise UnsupportedError(f"branches and loops nest more than {MAX_NESTING} deep")
+            hint = "compile the inner ones as modules of their own"
+            raise UnsupportedError(f"branches and loops nest more than {MAX_NESTING} deep", hint=hint)
         self._depth += 1
         try:
             found = self._graph(module, inputs)
@@ -117,7 +118,8 @@ class Walk:
             elif node.op == "call_function":
                 values[node] = self._node(node, values)
             else:
-                raise UnsupportedError(f"a node {node.op} {node.target} in a graph", span=span_of(node))
+                hint = "torch.export.export(…).run_decompositions() makes a graph of calls of operators"
+                raise UnsupportedError(f"a node {node.op} {node.target} in a graph", span=span_of(node), hint=hint)
         raise ImportModelError("a graph has no output")
 
     def _attribute(self, module: fx.GraphModule, name: str) -> Any:

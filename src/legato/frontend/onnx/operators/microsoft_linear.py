@@ -66,7 +66,10 @@ def causal_conv_with_state(
     if ndim != 1:
         raise UnsupportedError(f"a causal convolution along {ndim} dims: one is possible")
     if input_channel_offset or input_channels or state_channels_last != -1 or state_length or state_update_capacity:
-        raise UnsupportedError("attributes of CausalConvWithState that ONNX Runtime has for CUDA alone")
+        raise UnsupportedError(
+            "attributes of CausalConvWithState that ONNX Runtime has for CUDA alone",
+            hint="export the decoder for the CPU",
+        )
     if not channels_last:
         return causal_conv(b, x, weight, bias, past_state, activation=activation, dilation=dilation)
     past = None if past_state is None else _in_one(b, past_state)

@@ -104,7 +104,10 @@ def gemm_fast_gelu(b: Emitter, x: Expr, y: Expr, bias: Expr | None = None) -> Ex
 def c_dist(b: Emitter, x: Expr, y: Expr, *, metric: str = "sqeuclidean") -> Expr:
     """The distances of the rows of `x` (down) from those of `y` (across): |x|² + |y|² - 2·x·y, at least 0."""
     if metric not in ("sqeuclidean", "euclidean"):
-        raise UnsupportedError(f"metric {metric!r}: sqeuclidean and euclidean are possible")
+        raise UnsupportedError(
+            f"metric {metric!r}: sqeuclidean and euclidean are possible",
+            hint="export the distances by operators of ONNX",
+        )
     if b.rank(x) != 2 or b.rank(y) != 2:
         raise ImportModelError(f"distances of {x.ty} and {y.ty}, wanted matrices")
     wide, other = b.wide(x), b.wide(y)

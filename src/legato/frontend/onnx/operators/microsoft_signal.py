@@ -27,4 +27,4 @@ def irfft(b: Emitter, x: Expr, *, normalized: bool = False, onesided: bool = Tru
 def _require_plain(normalized: bool, onesided: bool, count: int) -> None:
     if normalized or not onesided or count != 1:
         has = f"normalized={int(normalized)}, onesided={int(onesided)}, signal_ndim={count}"
-        raise UnsupportedError(f"{has}: 0, 1 and 1 are possible")
+        raise UnsupportedError(f"{has}: 0, 1 and 1 are possible", hint="DFT of the standard has the other forms")

@@ -89,7 +89,9 @@ def murmur_hash3(b: Emitter, x: Expr, *, positive: bool = True, seed: int = 0) -
     """MurmurHash3 for 32 bits, of each element's 4 or 8 bytes."""
     dtype = b.dtype(x)
     if not dtype.is_int or dtype.bits not in (32, 64):
-        raise UnsupportedError(f"hashes of {dtype}: those of integers of 32 and 64 bits are possible")
+        raise UnsupportedError(
+            f"hashes of {dtype}: those of integers of 32 and 64 bits are possible", hint="Cast to int32 or int64 before"
+        )
     bits = b.cast(x, dtype=dt.uint64)
     blocks = [b.cast(bits, dtype=dt.uint32)]
     if dtype.bits == 64:

@@ -166,7 +166,7 @@ def lp_pool(
 ) -> Expr:
     """The p-norm of each window: its mean of |x|^p, times the number of elements, to the power 1/p."""
     if ceil_mode:
-        raise UnsupportedError("ceil_mode")
+        raise UnsupportedError("ceil_mode", hint="pads that make the last windows whole, without ceil_mode")
     if p < 1:
         raise ImportModelError(f"p is {p}, wanted a positive number")
     count = 1

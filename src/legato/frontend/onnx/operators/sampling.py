@@ -29,7 +29,7 @@ def grid_sample(
     if spatial < 1 or b.rank(grid) != spatial + 2 or not b.dtype(grid).is_float:
         raise ImportModelError(f"places {grid.ty} in an image {x.ty}")
     if how != "nearest" and not b.dtype(x).is_float:
-        raise UnsupportedError(f"{how} interpolation of {b.dtype(x)}")
+        raise UnsupportedError(f"{how} interpolation of {b.dtype(x)}", hint="Cast to float32 before")
     if spatial > _MOST:
         raise UnsupportedError(f"an image of {spatial} spatial dims: {_MOST} are the most")
     b.require(b.dims_of(grid)[-1], const(spatial), "coordinates of a place")

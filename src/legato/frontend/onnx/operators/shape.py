@@ -309,7 +309,7 @@ def pad_11(
 
 def _pad(b: Emitter, x: Expr, pads: Sequence[Dim | int], value: Expr, axes: Sequence[int], mode: str) -> Expr:
     if mode not in ("constant", "edge", "reflect", "wrap"):
-        raise UnsupportedError(f"padding mode {mode!r}")
+        raise UnsupportedError(f"padding mode {mode!r}", hint="constant, edge, reflect or wrap")
     if len(pads) != 2 * len(axes):
         raise ImportModelError(f"{len(pads)} pads for {len(axes)} axes")
     width: list[tuple[Dim | int, Dim | int]] = [(0, 0)] * b.rank(x)
@@ -387,7 +387,10 @@ def _slice_along(b: Emitter, x: Expr, starts: Expr, ends: Expr, along: Sequence[
     begin, end = b.positions(starts), b.positions(ends)
     by = (const(1),) * len(along) if steps is None else b.positions(steps)
     if begin is None or end is None or by is None:
-        raise UnsupportedError(f"starts {starts.ty} and ends {ends.ty}: it must be known how many there are")
+        raise UnsupportedError(
+            f"starts {starts.ty} and ends {ends.ty}: it must be known how many there are",
+            hint="give starts and ends of a known shape: [1] for one axis",
+        )
     if not len(begin) == len(end) == len(along) == len(by):
         raise ImportModelError(f"{len(begin)} starts, {len(end)} ends, {len(along)} axes and {len(by)} steps")
     fixed: list[tuple[Dim, Dim, int, int]] = []

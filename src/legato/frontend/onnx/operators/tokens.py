@@ -65,7 +65,7 @@ def _tokens(b: Emitter, x: Expr, integers: Sequence[int], strings: Sequence[str]
         return np.array(strings, object)
     pool = np.array(integers, np.int64)
     if pool.min() < kind.min or pool.max() > kind.max:
-        raise UnsupportedError(f"tokens in the pool that {kind} does not have")
+        raise UnsupportedError(f"tokens in the pool that {kind} does not have", hint="Cast the tokens to int64 before")
     return pool.astype(kind.numpy)
 
 

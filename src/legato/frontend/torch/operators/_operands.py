@@ -75,5 +75,8 @@ def smaller(b: Emitter, dtype: DType) -> Callable[..., Expr]:
 def number_of(value: Number) -> float:
     """A number of an attribute; UnsupportedError where it is symbolic."""
     if not isinstance(value, int | float):
-        raise UnsupportedError(f"the number {value} is symbolic: it must be known")
+        raise UnsupportedError(
+            f"the number {value} is symbolic: it must be known",
+            hint="give its dim as a number: leave it out of dynamic_shapes",
+        )
     return float(value)

@@ -152,7 +152,7 @@ def log_softmax(b: Emitter, self: Expr, dim: Size, half_to_float: bool) -> Expr:
 
 def _along(b: Emitter, f: Callable[..., Expr], x: Expr, dim: Size, half_to_float: bool) -> Expr:
     if not b.dtype(x).is_float:
-        raise UnsupportedError(f"softmax of {b.dtype(x)}")
+        raise UnsupportedError(f"softmax of {b.dtype(x)}", hint="give dtype=torch.float32")
     x = b.to(x, float32) if half_to_float else x
     axis = b.axis_of(dim, b.rank(x))
     if b.rank(x):

@@ -98,7 +98,7 @@ def bitwise_right_shift(b: Emitter, self: Value, other: Value) -> Expr:
 def _in_width(b: Emitter, n: Expr) -> Expr:
     dtype = b.dtype(n)
     if not dtype.is_int:
-        raise UnsupportedError(f"a shift of {dtype}")
+        raise UnsupportedError(f"a shift of {dtype}", hint="convert to an integer dtype before")
     return b.logical_and(b.greater_equal(n, b.like(0, n)), b.less(n, b.like(dtype.bits, n)))
 
 

@@ -53,7 +53,7 @@ def div(b: Emitter, self: Value, other: Value, *, rounding_mode: str | None = No
     if rounding_mode is None:
         return combined(b, b.divide, self, other, to_float=True, all_digits=True)
     if rounding_mode not in ("floor", "trunc"):
-        raise UnsupportedError(f"rounding_mode={rounding_mode!r}")
+        raise UnsupportedError(f"rounding_mode={rounding_mode!r}", hint="None, 'floor' or 'trunc'")
     is_float = b.result_dtype(self, other).is_float
     if rounding_mode == "trunc":
         return combined(b, (lambda x, y: b.trunc(b.divide(x, y))) if is_float else b.trunc_divide, self, other)
@@ -105,7 +105,7 @@ def pow_(b: Emitter, self: Value, exponent: Value) -> Expr:
     """Small exponents that are known are products and roots, as in PyTorch: the root of -inf is NaN, not inf."""
     dtype = b.result_dtype(self, exponent)
     if dtype.is_bool:
-        raise UnsupportedError("powers of truth values")
+        raise UnsupportedError("powers of truth values", hint="convert to int64 before")
     if isinstance(exponent, int | float) and (short := _short_power(b, exponent, dtype)) is not None:
         return combined(b, lambda x, _: short(x), self, exponent, steps=True)
     return combined(b, b.power, self, exponent)

@@ -32,7 +32,9 @@ def cumprod(b: Emitter, self: Expr, dim: Size, *, dtype: DType | None = None) ->
 def _running(b: Emitter, f: Callable[..., Expr], x: Expr, dim: Size, dtype: DType | None) -> Expr:
     """Along an axis; integers are int64."""
     if dtype is not None and dtype.is_bool:
-        raise UnsupportedError("running sums and products as truth values")
+        raise UnsupportedError(
+            "running sums and products as truth values", hint="give dtype=torch.int64, and compare with 0"
+        )
     x = b.to(x, dtype or (b.dtype(x) if b.dtype(x).is_float else int64))
     axis = b.axis_of(dim, b.rank(x))
     return f(x, axis=axis) if b.rank(x) else x

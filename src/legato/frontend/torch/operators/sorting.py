@@ -70,5 +70,8 @@ def _places(b: Emitter, rows: Expr, values: Value, narrow: bool, right: bool) ->
     if b.dtype(own).is_bool:
         own, wanted = b.to(own, int32), b.to(wanted, int32)
     if b.rank(own) > 1 and b.rank(wanted) != b.rank(own):
-        raise UnsupportedError(f"values of rank {b.rank(wanted)} in rows of rank {b.rank(own)}")
+        raise UnsupportedError(
+            f"values of rank {b.rank(wanted)} in rows of rank {b.rank(own)}",
+            hint="give values a row for each of the sorted rows",
+        )
     return b.searchsorted(own, wanted, right=right, dtype=dtype)

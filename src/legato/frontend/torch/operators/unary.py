@@ -190,7 +190,7 @@ def round_(b: Emitter, self: Expr) -> Expr:
 def round_decimals(b: Emitter, self: Expr, *, decimals: int = 0) -> Expr:
     """By a power of ten, as PyTorch does it: 0.15 of one decimal is 0.2, since 0.15·10 is 1.5."""
     if not b.dtype(self).is_float:
-        raise UnsupportedError(f"decimals of {b.dtype(self)}")
+        raise UnsupportedError(f"decimals of {b.dtype(self)}", hint="convert to float32 before")
     if not decimals:
         return b.round(self)
 

@@ -97,7 +97,10 @@ def _squeezed(b: Emitter, x: Expr, axes: Sequence[int]) -> Expr:
             for n in unsure:
                 b.require(simplify(select(eq(dims[n], one), const(0), one)), one, f"whether dim {n} is not 1")
         else:
-            raise UnsupportedError(f"which of the dims {', '.join(str(dims[n]) for n in unsure)} is 1 is not known")
+            raise UnsupportedError(
+                f"which of the dims {', '.join(str(dims[n]) for n in unsure)} is 1 is not known",
+                hint="give these dims as numbers: leave them out of dynamic_shapes",
+            )
     return b.squeeze(x, axis=tuple(dropped)) if dropped else x
 
 

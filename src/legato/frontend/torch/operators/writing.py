@@ -158,7 +158,7 @@ def _everywhere(b: Emitter, x: Expr, index: Expr, value: Number) -> Expr:
 
 def _reduction(name: str) -> str:
     if name not in _REDUCTIONS:
-        raise UnsupportedError(f"the reduction {name!r}")
+        raise UnsupportedError(f"the reduction {name!r}", hint=f"one of {', '.join(_REDUCTIONS)}")
     return _REDUCTIONS[name]
 
 

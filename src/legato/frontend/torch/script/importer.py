@@ -18,7 +18,7 @@ from legato.frontend.torch.inputs import GraphImport
 from legato.frontend.torch.script.bodies import BODIES
 from legato.frontend.torch.script.boxes import Box
 from legato.frontend.torch.script.numbers import Scalar, scalar_tensor
-from legato.frontend.torch.script.walk import ScriptWalk, span_of
+from legato.frontend.torch.script.walk import INSTEAD, ScriptWalk, span_of
 from legato.ir.expr import Expr, Var
 from legato.ir.module import Module
 from legato.ir.types import TensorType, tensor_type
@@ -60,7 +60,7 @@ def import_script(script: Any, inputs: Sequence[Any], default_dtype: str = "floa
         exprs = [e for r in results for e in _tensors(walk, r)]
     except UnsupportedError as error:
         span = error.span or span_of(graph.return_node())
-        raise UnsupportedError(error.message, span=span, hint=error.hint) from None
+        raise UnsupportedError(error.message, span=span, hint=error.hint or INSTEAD) from None
     body = exprs[0] if len(exprs) == 1 else work.b.tuple_(exprs)
     return Module.from_expr(work.b.function(tuple(params), body))
 

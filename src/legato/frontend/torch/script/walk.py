@@ -28,8 +28,10 @@ from legato.frontend.torch.script.views import DROPOUT, MAY_COPY, MAY_SHARE, PAR
 from legato.frontend.torch.signature import arguments, find
 from legato.ir.expr import Expr
 
-__all__ = ["Items", "Log", "ScriptWalk", "Table", "frozen", "span_of"]
+__all__ = ["INSTEAD", "Items", "Log", "ScriptWalk", "Table", "frozen", "span_of"]
 
+# What may work where a graph of TorchScript does not: that importer knows more, and takes converters.
+INSTEAD: Final = "export the module by torch.export.export (a .pt2 file)"
 _PLACE: Final = re.compile(r"# (.+):(\d+):(\d+)")
 _OF_LISTS: Final = frozenset({"any", "all", "sum", "min", "max"})  # of tensors in lists they are other operators
 _OF_SIZES: Final = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "floor_divide": operator.floordiv,
@@ -90,7 +92,8 @@ class ScriptWalk:
                     if error.span is not None:
                         raise
                     message = f"{node.kind()}: {error.message}"
-                    raise type(error)(message, span=span_of(node), hint=error.hint) from None
+                    hint = error.hint or (INSTEAD if isinstance(error, UnsupportedError) else None)
+                    raise type(error)(message, span=span_of(node), hint=hint) from None
         return [env[v.debugName()] for v in block.outputs()]
 
     def _node(self, node: Any, env: dict[str, Any]) -> None:
