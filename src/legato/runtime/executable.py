@@ -425,15 +425,17 @@ def load(
     packed: Mapping[str, object] | None = None,
     generators: Iterable[Any] = (),
     compiled: Callable[[Any, str, bytes], Engine] | None = None,
+    mapped: bool = False,
 ) -> Executable:
     """The executable in the file `path`, checked; its weights are read into memory. Arguments as above.
 
     generators: of functions that engines run; `compiled` makes such an engine of a function that is stored as such.
+    mapped: the weights stay the file's pages, which processes share: see `artifact.read`.
     ArtifactError for anything that is not a whole artifact of this version for this machine. Nothing else is compiled.
     """
     if not isinstance(path, str | os.PathLike):
         raise ArtifactError(f"load: got a {type(path).__name__}, wanted the path of a file")
-    parts = artifact.read(Path(path))
+    parts = artifact.read(Path(path), mapped=mapped)
     packed = with_engines(parts, packed, generators, compiled or _refuse_function)
     return Executable(
         parts, function=function, threads=threads, memory_limit=memory_limit, host_ops=host_ops, packed=packed
