@@ -373,11 +373,12 @@ class Executable(Facts):
 
     def __reduce__(self) -> tuple[object, ...]:
         """As an artifact, with the options that it was made with. Like any pickle, it is for those whom one trusts."""
+        return _restored, self.pickled()
+
+    def pickled(self) -> tuple[bytes, dict[str, Any]]:
+        """The artifact, and the options that it was made with, as its constructor takes them."""
         options = {"function": self.function, "threads": self._asked, "memory_limit": self._limit}
-        return _restored, (
-            artifact.to_bytes(self._parts),
-            {**options, "host_ops": self._host_ops, "packed": self._packed},
-        )
+        return artifact.to_bytes(self._parts), {**options, "host_ops": self._host_ops, "packed": self._packed}
 
     # ------------------------------------------------------------------------------------------------ variants
 
