@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ import legato
 from legato import cli
 from legato.base.errors import LegatoError, PlatformError, RunError
 from legato.base.target import TARGETS
-from legato.remote import Connection, place
+from legato.remote import Connection, _far, place
 from legato.remote.arrays import pack, unpack
 from legato.remote.package import archive
 from legato.runtime import Executable
@@ -140,6 +141,15 @@ def test_the_archive_is_the_runtime_alone() -> None:
     names = zipfile.ZipFile(io.BytesIO(data)).namelist()
     assert {name.split("/")[1] for name in names} == {"__init__.py", "_version.py", "base", "remote", "runtime"}
     assert "legato/runtime/native/liblegato_rt.so" in names
+
+
+def test_what_runs_first_is_for_older_pythons() -> None:
+    """It is there to say that a Python is too old."""
+    tree = ast.parse((Path(_far.__file__)).read_text(), feature_version=(3, 6))
+    imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    assert imported == {"hashlib", "json", "numpy", "os", "shutil", "struct", "sys", "tempfile", "time"}
+    unquoted = [node for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for node in ast.walk(f.args)]
+    assert [node for node in unquoted if isinstance(node, ast.Subscript)] == [], "such annotations are evaluated"
 
 
 # ---------------------------------------------------------------------------------------------------- what does not
