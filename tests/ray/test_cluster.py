@@ -57,7 +57,10 @@ def wanted(exe: Executable) -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    """A local Ray that takes this machine for one of four CPUs: so many workers may run."""
+    """A local Ray that takes this machine for one of four CPUs: so many workers may run. It waits for its own processes
+    as long as a busy machine needs."""
+    for check in ("PROXY_READY_CHECK", "PROXY_HEALTH_CHECK"):
+        os.environ[f"RAY_SERVE_{check}_TIMEOUT_S"] = "300"
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=400 << 20)
     yield
     ray.shutdown()
@@ -142,7 +145,13 @@ def url(artifact: Path) -> Iterator[str]:
         port = probe.getsockname()[1]
     serve.start(http_options={"host": "127.0.0.1", "port": port})
     serve.run(
-        legato.ray.deployment(artifact, max_batch_size=BATCH, batch_wait_timeout_s=0.01, max_ongoing_requests=REQUESTS)
+        legato.ray.deployment(
+            artifact,
+            max_batch_size=BATCH,
+            batch_wait_timeout_s=0.01,
+            max_ongoing_requests=REQUESTS,
+            health_check_timeout_s=300,
+        )
     )
     yield f"http://127.0.0.1:{port}/"
     serve.shutdown()
