@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from legato.base.dtype import bfloat16, dtype
+from legato.base.codes import decode
 from legato.base.errors import RunError
 from legato.ray._rows import Array, Rows, stacked
 from legato.ray._source import Program, Source, require_ray, threads_of
@@ -34,7 +34,8 @@ def batch_predictor(
     The batch may have any number of rows. A program of a fixed batch is called several times, the last one filled up;
     one without a batch (a first dim that not all inputs and outputs have) is a RunError, and so is a column that does
     not fit. Rows of different shapes, which Ray has as an array of objects, are put together by shape. Outputs of
-    bfloat16 and narrower floats, which Arrow does not have, are float32. MissingError where Ray is not installed.
+    bfloat16 and narrower floats, which Arrow does not have, are float32, integers of 4 bits int32. MissingError where
+    Ray is not installed.
     """
     require_ray("pyarrow")
     program = Program(source)
@@ -91,10 +92,9 @@ class Columns:
 
 
 def _known_to_arrow(column: Array) -> Any:
-    """The column in a dtype that Arrow has: that of bfloat16, and of what only stores numbers, is float32."""
+    """The column in a dtype that Arrow has: the numbers that codes stand for."""
     if column.dtype == object:
         if not len(column) or not isinstance(column[0], np.ndarray):
             return column
         return stacked([_known_to_arrow(row) for row in column])
-    kind = dtype(column.dtype)
-    return column.astype(np.float32) if kind.is_storage or kind is bfloat16 else column
+    return decode(column)

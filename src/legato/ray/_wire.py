@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from legato.base.codes import decode, encode, has_codes
 from legato.base.dtype import DType, dtype
 from legato.base.errors import RunError
 from legato.base.strings import as_stored
@@ -55,14 +56,14 @@ def _array(value: object, tensor: TensorInfo) -> Array:
             found = np.asarray(value, np.float64)
         if found.dtype.kind not in "biuf" or not np.can_cast(found.dtype, _carrier(kind), "same_kind"):
             raise RunError(f"{wanted}, got {found.dtype}")
-        return np.asarray(value, kind.numpy) if kind.is_int else found.astype(kind.numpy)
+        return np.asarray(value, kind.numpy) if kind.is_int else encode(found, kind)
     except (ValueError, TypeError, OverflowError) as error:
         raise RunError(f"{wanted}: {error}") from None
 
 
 def _carrier(kind: DType) -> np.dtype[Any]:
     """What NumPy's rules of casting know in the place of a dtype."""
-    return np.dtype(np.float32) if kind.is_storage or kind.name == "bfloat16" else kind.numpy
+    return np.dtype(np.float32) if has_codes(kind) else kind.numpy
 
 
 def to_json(outputs: Mapping[str, Array]) -> bytes:
@@ -73,7 +74,7 @@ def to_json(outputs: Mapping[str, Array]) -> bytes:
 def _lists(array: Array) -> Any:
     if array.dtype.kind in "biuO":
         return array.tolist()
-    wide = array.astype(np.float64)
+    wide = decode(array).astype(np.float64)
     if np.isfinite(wide).all():
         return wide.tolist()
     words = [value if np.isfinite(value) else _WORDS[str(value)] for value in wide.ravel().tolist()]
@@ -93,14 +94,17 @@ def from_npz(body: bytes, info: FunctionInfo) -> dict[str, Array]:
 
 
 def _restored(array: Array, kind: DType | None) -> Array:
-    """NumPy's files know bfloat16, and what only stores numbers, as bytes of nothing in particular."""
+    """NumPy's files know codes as bytes of nothing in particular."""
     is_bytes = kind is not None and array.dtype.kind == "V" and array.dtype.itemsize == kind.numpy.itemsize
     return array.view(kind.numpy) if is_bytes and kind is not None else array
 
 
 def to_npz(outputs: Mapping[str, Array]) -> bytes:
-    """A .npz file of the outputs; codes of at most 8 bits as bytes."""
+    """A .npz file of the outputs; codes as bytes."""
     file = io.BytesIO()
-    known = {n: a.view("V1") if dtype(a.dtype).is_storage else as_stored(a, n) for n, a in outputs.items()}
+    known = {
+        name: a.view(f"V{a.itemsize}") if has_codes(dtype(a.dtype)) else as_stored(a, name)
+        for name, a in outputs.items()
+    }
     np.savez(file, allow_pickle=False, **known)
     return file.getvalue()
