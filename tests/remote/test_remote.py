@@ -303,6 +303,11 @@ def test_bench_on(machine: Machine, artifact: Path, capsys: pytest.CaptureFixtur
             "--dump would have no effect",
         ),
         (("run", "relu.legato", "--on", "ssh://lab", "--fill", "ones", "--target", "x86-64-v2"), 2, "--target would"),
+        (
+            ("run", "relu.legato", "--on", "ssh://lab", "--fill", "ones", "--ops", "o.py"),
+            2,
+            "--ops would have no effect",
+        ),
         (("run", "x.npz", "--on", "ssh://lab", "--fill", "ones"), 2, "x.npz"),
         (("bench", "relu.legato", "--on", "ssh://lab", "--vs", "onnxruntime"), 2, "--vs would have no effect"),
         (("bench", "relu.legato", "--on", "ssh://lab", "--max-rounds", "3"), 2, "--max-rounds would have no effect"),
@@ -312,5 +317,8 @@ def test_what_makes_no_sense_is_refused(
     arguments: tuple[str, ...], code: int, why: str, machine: Machine, artifact: Path, x: np.ndarray,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
+    Path("o.py").write_text(
+        "from legato.ops._families import unary\nsame = unary('my.same', abs, abs, doc='Itself.')\n"
+    )
     found, _, err = command(capsys, *arguments)
     assert (found, why in err) == (code, True), err

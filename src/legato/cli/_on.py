@@ -47,6 +47,7 @@ def done_there(args: argparse.Namespace, tell: Tell, **job: Any) -> tuple[Reply,
     given = None if args.input is None else _arguments.read_arrays(args.input)
     if _arguments.is_artifact(args.model):
         _arguments.refuse(args, f"{args.model} is compiled already", *_arguments.OF_MODELS)
+        _arguments.refuse(args, "--on sends the program alone", "ops")
         target_of(args.model)  # no artifact: an error before anybody is called
     wanted = {"fill": args.fill, "dims": dict(args.dim), "seed": args.seed, "threads": args.threads}
     tell(f"calling {args.on}")
