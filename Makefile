@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-page heavy quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-torch fuzz-records torch-opinfo onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-torch bench-training bench-pipelines bench-zoo torch-zoo ablation wheel models site clean
+.PHONY: help venv demo test test-page test-ray heavy quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-torch fuzz-records torch-opinfo onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-torch bench-training bench-pipelines bench-zoo torch-zoo ablation wheel models site clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -143,6 +143,9 @@ wheel: $(VENV)/.dev ## dist/legato-…-manylinux_2_17_x86_64.whl: the C library 
 	$(BIN)/python -m pip install --quiet 'ziglang==0.17.0'
 	$(BIN)/python -m tools.wheel
 
+test-ray: .venv-ray/.made models ## legato.ray with Ray: 5,000 images while a worker is killed, 1,000 requests at once, how many a second; and docs/scaling.md
+	.venv-ray/bin/python -m pytest -q -s tests/ray
+
 models: $(VENV)/.dev ## the model files that tests and benchmarks use, made once, in .models or $$LEGATO_MODELS
 	$(BIN)/python -m tools.models
 
@@ -176,6 +179,11 @@ $(VENV)/.demo: $(SETUP) | $(BIN)/python
 .venv-docs/.made: pyproject.toml
 	$(PYTHON) -m venv .venv-docs
 	.venv-docs/bin/python -m pip install --quiet $$(.venv-docs/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"])')
+	@touch $@
+
+# Ray, in an environment of its own before that of development: tools/ray_environment.py says why.
+.venv-ray/.made: pyproject.toml tools/ray_environment.py | $(VENV)/.dev
+	$(BIN)/python -m tools.ray_environment .venv-ray
 	@touch $@
 
 # torchvision and timm, in a folder of their own and without dependencies: tools/zoo/packages.py says why.

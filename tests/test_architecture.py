@@ -66,6 +66,7 @@ def test_import_is_cheap() -> None:
 # Clocks that a test replaces by its own, reads by which nothing is decided, and how long a process may sleep.
 CLOCKS = {
     "test_bench.py",
+    "test_cluster.py",
     "test_sources.py",
     "test_architecture.py",
     "forked.py",

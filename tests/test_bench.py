@@ -21,11 +21,12 @@ from legato.base.target import host
 from legato.bench import bench
 from legato.bench.engines import PEERS, Engine
 from legato.bench.fork_join import fork_join_seconds
-from legato.bench.measure import LEAST, LOOK, PAUSE, SLICE, WARM_UP, Rounds, measure
+from legato.bench.measure import LOOK, Rounds, measure
 from legato.bench.modes import GAP, SPAN, largest, modes, rounds_in
 from legato.bench.run import Agreement, _Field, _result, _undecided, reason
 from legato.bench.startup import compile_twice, load_seconds
 from legato.bench.statistics import ENOUGH, Ratio, ratio, times, undecided
+from legato.runtime.timing import LEAST, PAUSE, SLICE, WARM_UP
 
 MLP = """
 #[version = "0.0.5"]

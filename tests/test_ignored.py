@@ -139,7 +139,7 @@ GIVEN = {  # arguments in their shortest form, with another value than by defaul
     "types": "--types", "spans": "--spans", "brief": "--brief", "emit": "--emit ir", "rounds": "--rounds 1",
     "max_rounds": "--max-rounds 1",
     "block": "--block 0.001", "vs": "--vs legato-exact", "seconds": "--seconds 0.01",
-    "best": "--best", "bounds": "--bounds", "all": "--all",
+    "best": "--best", "bounds": "--bounds", "all": "--all", "on": "--on ssh://127.0.0.1:1",
     "trace": "--trace out.trace", "html": "--html out.html",
     "passes": "-p simplify", "list": "--list", "print_after": "--print-after simplify", "time": "--time",
     "print_before": "--print-before simplify", "dump": "--dump stages", "rules": "--rules", "use": "--use passes.py",

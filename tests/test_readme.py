@@ -46,6 +46,7 @@ PYTHON = {
             "passes_ablation",
             "relax",
             "running",
+            "scaling",
             "shapes",
         )
     },

@@ -37,6 +37,7 @@ NAV: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
         ("Instruction sets of a fleet", "docs/howto/fleet.md"),
         ("Serving", "docs/howto/serving.md"),
         ("Many inputs", "docs/howto/batch.md"),
+        ("More than one machine", "docs/scaling.md"),
         ("Modules of PyTorch", "docs/pytorch.md"),
         ("Training", "docs/training.md"),
         ("Seeing programs", "docs/seeing.md"),

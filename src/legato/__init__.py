@@ -268,6 +268,7 @@ def load(
     ops: Iterable[Op] = (),
     packed: Mapping[str, object] | None = None,
     generators: Iterable[Any] = (),
+    mapped: bool = False,
 ) -> Executable:
     """The executable in an artifact file; ArtifactError for a damaged or foreign one.
 
@@ -275,6 +276,8 @@ def load(
     them, `ops` being those of your own. packed: the packed functions that it calls, as for `compile`; PackedError where
     one is missing, or does not fit. generators: those that `compile` was given: they run what the file has for them,
     and nobody else does; GeneratorError where one is missing.
+    mapped: its weights are not read but stay the file's pages, which all processes that map it share; the file may be
+    replaced by another then, and must not be written to (docs/scaling.md).
     """
     from legato.runtime.executable import load as load_artifact
 
@@ -287,6 +290,7 @@ def load(
         packed=packed,
         generators=generators,
         compiled=partial(_compiled_again, own),
+        mapped=mapped,
     )
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from legato.base.target import cpu_name, host
 from legato.bench.engines import Engine
-from legato.bench.measure import Block, measure
+from legato.bench.measure import measure
 from legato.bench.statistics import Ratio, ratio
+from legato.runtime.timing import Block
 
 __all__ = ["Pair", "compare", "machine"]
 

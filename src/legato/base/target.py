@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from legato.base.dataclass import dataclass
 from legato.base.dtype import DType
 from legato.base.errors import CompileError, PlatformError
 
-__all__ = ["TARGETS", "Target", "cpu_flags", "cpu_name", "host", "missing_features", "target"]
+__all__ = ["TARGETS", "Target", "best", "cpu_flags", "cpu_name", "host", "missing_features", "target"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +115,19 @@ def host() -> Target:
         )
     if config().target not in ("", "host"):
         return target(config().target)
-    flags = cpu_flags()
+    found = best(cpu_flags())
+    if found is None:
+        raise PlatformError("this CPU lacks SSE4.2 (x86-64-v2), which Legato needs")
+    return found
+
+
+def best(flags: Collection[str]) -> Target | None:
+    """The best target for a CPU of which Linux reports these flags; None if there is none."""
     for level in reversed(TARGETS.values()):
         if all(_LINUX.get(f, f) in flags for f in level.features):
             extras = [llvm for llvm, linux in _EXTRAS.items() if linux in flags and level.vector_bytes == 64]
             return target("+".join([level.name, *sorted(extras)]))
-    raise PlatformError("this CPU lacks SSE4.2 (x86-64-v2), which Legato needs")
+    return None
 
 
 @cache
@@ -144,7 +152,8 @@ def cpu_name() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
-def missing_features(t: Target) -> tuple[str, ...]:
-    """The features of `t`, by LLVM's names, that this machine's CPU lacks: code for `t` runs here if there are none."""
-    flags = cpu_flags()
-    return tuple(f for f in t.features if _EXTRAS.get(f, _LINUX.get(f, f)) not in flags)
+def missing_features(t: Target, flags: Collection[str] | None = None) -> tuple[str, ...]:
+    """The features of `t`, by LLVM's names, that this machine's CPU lacks, or one of which Linux reports these flags:
+    code for `t` runs there if there are none."""
+    known = cpu_flags() if flags is None else flags
+    return tuple(f for f in t.features if _EXTRAS.get(f, _LINUX.get(f, f)) not in known)

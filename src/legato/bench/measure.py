@@ -6,23 +6,16 @@ times a second, so many short rounds say more in a minute than few long ones.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from legato.base.dataclass import dataclass
 from legato.bench.engines import Engine
 from legato.bench.modes import largest
+from legato.runtime.timing import Block, block_of, rest
 
 __all__ = ["LOOK", "Rounds", "Wanted", "measure"]
 
-PAUSE = 0.3  # seconds that a block waits, at most, until all threads of the engine before are asleep …
-SLICE = 0.01  # … which they are once so many seconds of sleep …
-AWAKE = 0.1  # … have cost the process less than this share of one processor
-WARM_UP = 2  # calls at the beginning of a block that are not counted; one, where that takes as long as a block
-LEAST = 2  # calls of a block that are counted, however long they take
 LOOK = 10  # rounds from one question whether they are enough to the next
-
-Block = Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +60,7 @@ def measure(
     """Runs engines until `rounds` rounds lie in one mode of the machine and `wanted` names none, or `most` were run.
 
     Every round runs one block of each engine; every other round turns the order around. A block lasts `block` seconds,
-    and at least `LEAST` calls. probe: gives the fork-join time; asked before each round and after the last.
+    and at least some calls. probe: gives the fork-join time; asked before each round and after the last.
     wanted: asked with the rounds so far, and the numbers of those in the mode that has most, once they are `rounds` and
     then after every `LOOK` more; names the engines that take part in the rounds that follow.
     most: three times `rounds` where it is None.
@@ -77,7 +70,7 @@ def measure(
     part, look = list(engines), rounds
     limit = 3 * rounds if most is None else max(rounds, most)
     while True:
-        _rest()
+        rest()
         between.append(probe())
         if so_far.count == limit:
             return so_far
@@ -88,35 +81,7 @@ def measure(
                 return so_far
         number = so_far.count
         for engine in part if number % 2 == 0 else part[::-1]:
-            _rest()
-            found[engine.name][number] = _block(engine.call, block)
+            rest()
+            found[engine.name][number] = block_of(engine.call, block)
         if progress is not None:
             progress(number + 1)
-
-
-def _rest() -> None:
-    """Sleeps until no thread of this process spins, but not longer than `PAUSE`."""
-    slept, before = 0.0, time.process_time()
-    while slept < PAUSE:
-        time.sleep(SLICE)
-        slept, now = slept + SLICE, time.process_time()
-        if now - before < AWAKE * SLICE:
-            return
-        before = now
-
-
-def _block(call: Callable[[], object], seconds: float) -> Block:
-    start = time.perf_counter()
-    for _ in range(WARM_UP):
-        call()
-        if time.perf_counter() - start > seconds > 0:
-            break
-    taken: list[float] = []
-    start = time.perf_counter()
-    end = start + seconds
-    while start < end or len(taken) < LEAST:
-        call()
-        stop = time.perf_counter()
-        taken.append(stop - start)
-        start = stop
-    return taken

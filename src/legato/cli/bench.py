@@ -10,14 +10,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from legato.cli import _arguments
 from legato.cli._answer import NO, YES, Answer, Tell, counted, rows, seconds
 from legato.cli._files import write_text
+from legato.cli._on import add_on, done_there
 
 if TYPE_CHECKING:
     from legato.bench import Result
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--block", type=_arguments.duration, default=0.05, help="seconds of each block (default: 0.05)")
     parser.add_argument("-o", "--output", type=Path, help="write the result as JSON to this file, too")
+    add_on(parser)
 
 
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
@@ -58,6 +60,8 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     from legato.bench import bench
 
     _arguments.require_use_of_inputs(args)
+    if args.on is not None:
+        return _there(args, tell)
     if _arguments.is_artifact(args.model):
         _arguments.refuse(args, f"{args.model} is compiled already", *_arguments.OF_MODELS)
     with _file(args) as model:
@@ -82,11 +86,41 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
         )
     result = replace(result, model=str(args.model))
     data = result.to_json()
+    _write(args, data)
+    return Answer(data, _text(result), YES if result.is_right else NO)
+
+
+def _write(args: argparse.Namespace, data: dict[str, Any]) -> None:
     if args.output is not None:
         import json
 
         write_text(args.output, json.dumps(data, indent=2) + "\n")
-    return Answer(data, _text(result), YES if result.is_right else NO)
+
+
+def _there(args: argparse.Namespace, tell: Tell) -> Answer:
+    """How fast the program runs on another machine: as many rounds as are asked for, without a judgement of their
+    modes, for nobody is there to compare it with."""
+    from legato.bench.statistics import times
+
+    _arguments.refuse(args, "--on measures Legato alone, which is what is sent there", "vs", "max_rounds")
+    reply, where = done_there(args, tell, rounds=args.rounds, block=args.block)
+    found, facts = times(reply.facts["blocks"]), reply.facts
+    data = {
+        "model": str(args.model), **where, "threads": facts["threads"], "inputs": facts["inputs"],
+        "load": facts["load"], "rounds": args.rounds, "engines": {"legato": asdict(found)},
+    }  # fmt: skip
+    _write(args, data)
+    head = [
+        ("model", str(args.model)),
+        ("inputs", ", ".join(facts["inputs"])),
+        ("machine", f"{where['on']}: {where['machine']}, {where['target']}, {counted(facts['threads'], 'thread')}"),
+        ("load", seconds(facts["load"])),
+    ]
+    table = [
+        ("engine", "median", "P90", "P99", "calls"),
+        ("legato", seconds(found.median), seconds(found.p90), seconds(found.p99), str(found.calls)),
+    ]
+    return Answer(data, "\n".join([rows(head), "", rows(table, right=(1, 2, 3, 4))]))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from legato.cli import _arguments
 from legato.cli._answer import Answer, Tell, counted, rows, seconds
 from legato.cli._files import write_arrays
 from legato.cli._generators import add_generators, take_generators
+from legato.cli._on import add_on, done_there
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _arguments.add_compile(parser)
     add_generators(parser)
+    add_on(parser)
 
 
 def run(args: argparse.Namespace, tell: Tell) -> Answer:
@@ -48,6 +51,8 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     from legato.runtime.datatypes import ObjectInfo
 
     _arguments.require_use_of_inputs(args)
+    if args.on is not None:
+        return _there(args, tell)
     if args.dump is not None:
         return _dump(args, tell)
     exe = _arguments.executable(args, tell, take_generators(args))
@@ -59,6 +64,13 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     values = {r.name: r for r in exe.results if isinstance(r, ObjectInfo)}
     if args.output is not None and values:
         raise RunError(f"{args.output} cannot hold values of data types: {', '.join(map(str, values.values()))}")
+    return _answer(args, outputs, taken, values)
+
+
+def _answer(
+    args: argparse.Namespace, outputs: dict[str, Any], taken: float, values: Mapping[str, ObjectInfo]
+) -> Answer:
+    """Writes the outputs, and describes them; `values` are those that are of data types."""
     if args.output is not None:
         write_arrays(args.output, outputs)
     facts = [_value(values[name], v) if name in values else _describe(name, v) for name, v in outputs.items()]
@@ -66,6 +78,18 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
     table = rows([_row(f) for f in facts])
     where = f"\nwritten  {args.output}" if args.output is not None else ""
     return Answer(data, f"{table}{where}\ntime  {seconds(taken)}")
+
+
+def _there(args: argparse.Namespace, tell: Tell) -> Answer:
+    """The same on another machine."""
+    _arguments.refuse(args, "--on calls a program as it is", "dump", "generators")
+    if args.input is None and args.fill is None:
+        raise RunError("no inputs\n  hint: -i FILE.npz, or --fill random")
+    reply, where = done_there(args, tell)
+    found = _answer(args, dict(reply.outputs), reply.facts["seconds"], {})
+    data = {**found.data, **where, "threads": reply.facts["threads"]}
+    threads = counted(data["threads"], "thread")
+    return Answer(data, f"{found.text}, on {where['on']} ({where['machine']}, {where['target']}, {threads})")
 
 
 def _inputs(args: argparse.Namespace, exe: Executable) -> dict[str, Any]:

@@ -6,7 +6,7 @@
 
 Reading checks the SHA-256 of the manifest and of every section but the constants; those, which may be large, by the
 CRC32C of each megabyte. So no flipped byte and no truncation goes unnoticed, and what becomes of the file later does no
-harm. `verify` checks the SHA-256 of the constants too.
+harm, unless its constants are mapped. `verify` checks the SHA-256 of the constants too.
 
 The code ends with a seal: the SHA-256 of the code and of all that it relies on, which are shapes, formulas, ranges and
 constraints, the order of arguments, relocations, places of constants. Whoever changes those and makes the hashes again
@@ -22,6 +22,7 @@ import io
 import json
 import os
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Thread
@@ -33,12 +34,12 @@ from legato.base.dataclass import dataclass
 from legato.base.errors import ArtifactError, CompileError
 from legato.base.files import open_regular, replace_file
 from legato.base.target import missing_features, target
-from legato.runtime.binding import crc32c_chunks, in_two
+from legato.runtime.binding import address, crc32c_chunks, in_two
 from legato.runtime.parts import ALIGNMENT, ConstantInfo, Parts, new_segment
 from legato.runtime.program import ABI, FORMAT, Program, program_from_json
 from legato.runtime.reader import Reader, parse_json
 
-__all__ = ["from_bytes", "read", "to_bytes", "verify_file", "write"]
+__all__ = ["from_bytes", "read", "target_of", "to_bytes", "verify_file", "write"]
 
 # The first byte is not ASCII and line ends of both kinds follow: what breaks binary files breaks this at once.
 MAGIC: Final = b"\x89LEGATO\n"
@@ -190,29 +191,35 @@ def _head(parts: Parts, sections: Mapping[str, _Section], crc: Sequence[int]) ->
 # ---------------------------------------------------------------------------------------------------- reading
 
 
-def read(path: Path) -> Parts:
-    """The parts in the file `path`, checked; ArtifactError where it cannot be used here."""
+def read(path: Path, *, mapped: bool = False) -> Parts:
+    """The parts in the file `path`, checked; ArtifactError where it cannot be used here.
+
+    mapped: the constants are not read into memory of this process's own but stay the file's pages, which all processes
+    that map the file share. Nobody may write to the file then; to replace it, as `write` does, is no harm.
+    """
     with _opened(path) as file:
-        return _read(_File(file, path))
+        return _read(_File(file, path), mapped)
 
 
-def from_bytes(data: bytes) -> Parts:
-    """The parts that `to_bytes` gave, as `read` has them."""
-    import tempfile  # on use: it costs start-up time
-
-    with tempfile.TemporaryFile() as file:
-        file.write(data)
-        file.flush()
-        return _read(_File(file, Path("<bytes>")))
+def from_bytes(data: bytes | memoryview, *, mapped: bool = False) -> Parts:
+    """The parts that `to_bytes` gave, as `read` has them. mapped: the constants stay where they are in `data`."""
+    return _read(_Bytes(data), mapped)
 
 
-def _read(file: _File) -> Parts:
+def target_of(path: Path) -> str:
+    """The name of the target that the artifact `path` was compiled for, which may be another machine's; ArtifactError
+    for a file that is none."""
+    with _opened(path) as file:
+        return _manifest(_File(file, path))[0]["program"]["target"].text()
+
+
+def _read(file: _Source, mapped: bool) -> Parts:
     path = file.path
     manifest, base = _manifest(file)
     sections = _sections(file, manifest, base)
     small = {name: file.checked(name, section) for name, section in sections.items() if name != "constants"}
     image = _sealed(path, small["code"], small["relocations"], sections, manifest)
-    segment, owner = _constants(file, sections["constants"], manifest)
+    segment, owner = _constants(file, sections["constants"], manifest, mapped)
     return _parts(path, manifest, {**small, "code": image}, segment, owner)
 
 
@@ -240,25 +247,19 @@ def _opened(path: Path) -> BinaryIO:
         raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-class _File:
-    """An artifact that is being read; ArtifactError where the system refuses, or the file ends."""
+class _Source(ABC):
+    """The bytes of an artifact that is being read; ArtifactError where the system refuses, or they end."""
 
-    def __init__(self, file: IO[bytes], path: Path) -> None:
-        self.path = path
-        self._descriptor = file.fileno()
-        self.size = os.fstat(self._descriptor).st_size
+    path: Path
+    size: int
 
+    @abstractmethod
     def into(self, view: memoryview, offset: int) -> None:
         """Fills `view` with the bytes from `offset` on. Any number of threads may do this at once."""
-        done = 0
-        while done < view.nbytes:
-            try:
-                count = os.preadv(self._descriptor, [view[done:]], offset + done)
-            except OSError as error:
-                raise ArtifactError(f"cannot read {self.path}: {error.strerror or error}") from error
-            if not count:
-                raise ArtifactError(f"{self.path} is truncated: it ends after {offset + done} bytes")
-            done += count
+
+    @abstractmethod
+    def mapped(self, section: _Section) -> np.ndarray:
+        """The bytes of a section, where they are: not to be written to."""
 
     def at(self, offset: int, size: int) -> bytes:
         """The bytes at `offset`."""
@@ -284,7 +285,57 @@ class _File:
             raise _damaged(self.path, f"the SHA-256 of its {name} section differs")
 
 
-def _manifest(file: _File) -> tuple[Reader, int]:
+class _File(_Source):
+    """Those of a file."""
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self.path = path
+        self._descriptor = file.fileno()
+        self.size = os.fstat(self._descriptor).st_size
+
+    def into(self, view: memoryview, offset: int) -> None:
+        done = 0
+        while done < view.nbytes:
+            try:
+                count = os.preadv(self._descriptor, [view[done:]], offset + done)
+            except OSError as error:
+                raise ArtifactError(f"cannot read {self.path}: {error.strerror or error}") from error
+            if not count:
+                raise _truncated(self.path, offset + done)
+            done += count
+
+    def mapped(self, section: _Section) -> np.ndarray:
+        import mmap  # on use: few do
+
+        try:
+            pages = mmap.mmap(self._descriptor, section.size, mmap.MAP_SHARED, mmap.PROT_READ, offset=section.offset)
+        except (OSError, ValueError) as error:  # no room, or the file is shorter by now
+            raise ArtifactError(f"cannot map {self.path}: {error}") from error
+        return np.frombuffer(pages, np.uint8)
+
+
+class _Bytes(_Source):
+    """Those in memory."""
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        self.path = Path("<bytes>")
+        self._data = memoryview(data).cast("B")
+        self.size = self._data.nbytes
+
+    def into(self, view: memoryview, offset: int) -> None:
+        if offset + view.nbytes > self.size:
+            raise _truncated(self.path, self.size)
+        view[:] = self._data[offset : offset + view.nbytes]
+
+    def mapped(self, section: _Section) -> np.ndarray:
+        return np.frombuffer(self._data[section.offset : section.end], np.uint8)
+
+
+def _truncated(path: Path, size: int) -> ArtifactError:
+    return ArtifactError(f"{path} is truncated: it ends after {size} bytes")
+
+
+def _manifest(file: _Source) -> tuple[Reader, int]:
     """The manifest, as it was written, and where it ends."""
     path = file.path
     if not file.size:
@@ -314,7 +365,7 @@ def _damaged(path: Path, what: str) -> ArtifactError:
     return ArtifactError(f"{path} is damaged: {what}\n  hint: copy it again, or compile the model again")
 
 
-def _sections(file: _File, manifest: Reader, base: int) -> dict[str, _Section]:
+def _sections(file: _Source, manifest: Reader, base: int) -> dict[str, _Section]:
     """The sections, which follow each other to the end of the file with nothing but zeros between them."""
     found, end = {}, base
     for name, alignment in _SECTIONS.items():
@@ -342,20 +393,32 @@ def _sealed(
     return image
 
 
-def _constants(file: _File, section: _Section, manifest: Reader) -> tuple[np.ndarray, object]:
+def _constants(file: _Source, section: _Section, manifest: Reader, mapped: bool) -> tuple[np.ndarray, object]:
     """The constant segment, and who keeps it: read and checked piece by piece, in two threads where it is large."""
-    segment, owner = new_segment(section.size)
+    segment, owner = _segment(file, section, mapped)
     wanted = [crc.int(0, 2**32 - 1) for crc in manifest["crc32c"].list(-(-section.size // CHUNK))]
 
     def fetch(first: int, end: int) -> None:
         for n in range(first, end):
             piece = segment[n * CHUNK : (n + 1) * CHUNK]
-            file.into(piece.data, section.offset + n * CHUNK)
+            if segment.flags.writeable:
+                file.into(piece.data, section.offset + n * CHUNK)
             if crc32c_chunks(piece, CHUNK)[0] != wanted[n]:
                 raise _damaged(file.path, f"the checksum of its constants differs in megabyte {n}")
 
     in_two(fetch, len(wanted), section.size)
     return segment, owner
+
+
+def _segment(file: _Source, section: _Section, mapped: bool) -> tuple[np.ndarray, object]:
+    """Memory for the constants that is to be filled, or, where they are `mapped`, they themselves, read-only. Bytes in
+    memory that lie where code cannot read them are copied."""
+    if mapped and section.size:
+        found = file.mapped(section)
+        found.flags.writeable = False
+        if not address(found) % ALIGNMENT:
+            return found, found
+    return new_segment(section.size)
 
 
 def _parts(

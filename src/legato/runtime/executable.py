@@ -373,11 +373,12 @@ class Executable(Facts):
 
     def __reduce__(self) -> tuple[object, ...]:
         """As an artifact, with the options that it was made with. Like any pickle, it is for those whom one trusts."""
+        return _restored, self.pickled()
+
+    def pickled(self) -> tuple[bytes, dict[str, Any]]:
+        """The artifact, and the options that it was made with, as its constructor takes them."""
         options = {"function": self.function, "threads": self._asked, "memory_limit": self._limit}
-        return _restored, (
-            artifact.to_bytes(self._parts),
-            {**options, "host_ops": self._host_ops, "packed": self._packed},
-        )
+        return artifact.to_bytes(self._parts), {**options, "host_ops": self._host_ops, "packed": self._packed}
 
     # ------------------------------------------------------------------------------------------------ variants
 
@@ -425,15 +426,17 @@ def load(
     packed: Mapping[str, object] | None = None,
     generators: Iterable[Any] = (),
     compiled: Callable[[Any, str, bytes], Engine] | None = None,
+    mapped: bool = False,
 ) -> Executable:
     """The executable in the file `path`, checked; its weights are read into memory. Arguments as above.
 
     generators: of functions that engines run; `compiled` makes such an engine of a function that is stored as such.
+    mapped: the weights stay the file's pages, which processes share: see `artifact.read`.
     ArtifactError for anything that is not a whole artifact of this version for this machine. Nothing else is compiled.
     """
     if not isinstance(path, str | os.PathLike):
         raise ArtifactError(f"load: got a {type(path).__name__}, wanted the path of a file")
-    parts = artifact.read(Path(path))
+    parts = artifact.read(Path(path), mapped=mapped)
     packed = with_engines(parts, packed, generators, compiled or _refuse_function)
     return Executable(
         parts, function=function, threads=threads, memory_limit=memory_limit, host_ops=host_ops, packed=packed

@@ -1,6 +1,6 @@
-"""How long calls take, as scripts for TVM ask: a function of the arguments that gives a BenchmarkResult.
+"""How long calls take: in blocks, after a rest; and as scripts for TVM ask, a function that gives a BenchmarkResult.
 
-(`legato.bench` compares programs: engines side by side, with pauses and a judgement.)
+(`legato.bench` compares programs: engines side by side, with a judgement.)
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ import numpy as np
 from legato.base.dataclass import dataclass
 from legato.base.errors import RunError
 
-__all__ = ["BenchmarkResult", "time_evaluator"]
+__all__ = ["BenchmarkResult", "Block", "block_of", "rest", "time_evaluator"]
+
+PAUSE = 0.3  # seconds that a block waits, at most, until all threads of the engine before are asleep …
+SLICE = 0.01  # … which they are once so many seconds of sleep …
+AWAKE = 0.1  # … have cost the process less than this share of one processor
+WARM_UP = 2  # calls at the beginning of a block that are not counted; one, where that takes as long as a block
+LEAST = 2  # calls of a block that are counted, however long they take
+
+Block = Sequence[float]  # seconds of each call
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +94,32 @@ def _seconds(function: Callable[..., object], args: Sequence[Any], count: int) -
     for _ in range(count):
         function(*args)
     return time.perf_counter() - start
+
+
+def rest() -> None:
+    """Sleeps until no thread of this process spins, but not longer than `PAUSE`."""
+    slept, before = 0.0, time.process_time()
+    while slept < PAUSE:
+        time.sleep(SLICE)
+        slept, now = slept + SLICE, time.process_time()
+        if now - before < AWAKE * SLICE:
+            return
+        before = now
+
+
+def block_of(call: Callable[[], object], seconds: float) -> Block:
+    """The seconds of each of the calls that fit into `seconds`, `LEAST` at least, after some that are not counted."""
+    start = time.perf_counter()
+    for _ in range(WARM_UP):
+        call()
+        if time.perf_counter() - start > seconds > 0:
+            break
+    taken: list[float] = []
+    start = time.perf_counter()
+    end = start + seconds
+    while start < end or len(taken) < LEAST:
+        call()
+        stop = time.perf_counter()
+        taken.append(stop - start)
+        start = stop
+    return taken

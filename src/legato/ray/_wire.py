@@ -1,0 +1,110 @@
+"""One row as a request carries it: JSON, or a .npz file. Pure functions: what a server does without its network."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from legato.base.codes import decode, encode, has_codes
+from legato.base.dtype import DType, dtype
+from legato.base.errors import RunError
+from legato.base.strings import as_stored
+from legato.ray._rows import Array, require_names
+from legato.runtime.program import FunctionInfo, TensorInfo
+
+__all__ = ["JSON", "NPZ", "described", "from_json", "from_npz", "to_json", "to_npz"]
+
+JSON: Final = "application/json"
+NPZ: Final = "application/x-npz"
+_WORDS: Final = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}  # as protobuf's JSON has them
+
+
+def described(info: FunctionInfo) -> dict[str, Any]:
+    """What a row is: name, dtype and shape of each of its inputs and outputs."""
+
+    def rows(tensors: tuple[TensorInfo, ...]) -> list[dict[str, Any]]:
+        return [{"name": t.name, "type": TensorInfo(t.name, t.dtype, t.shape[1:]).type} for t in tensors]
+
+    return {"inputs": rows(info.inputs), "outputs": rows(info.outputs)}
+
+
+def from_json(body: bytes, info: FunctionInfo) -> dict[str, Array]:
+    """The row in `{"inputs": {NAME: nested lists of numbers}}`; RunError where it is none."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"the request is not readable as JSON: {error}") from None
+    inputs = data.get("inputs") if isinstance(data, dict) else None
+    if not isinstance(inputs, dict):
+        raise RunError('the request is no object with a member "inputs", an object of arrays by name')
+    require_names(inputs, info)
+    return {tensor.name: _array(inputs[tensor.name], tensor) for tensor in info.inputs}
+
+
+def _array(value: object, tensor: TensorInfo) -> Array:
+    kind = dtype(tensor.dtype)
+    wanted = f'input "{tensor.name}": wanted nested lists of {kind}'
+    try:
+        found = np.asarray(value, object) if kind.is_string else np.asarray(value)
+        if kind.is_string:
+            return found
+        if found.dtype.kind == "U" and kind.is_float:  # "NaN" and its like
+            found = np.asarray(value, np.float64)
+        if found.dtype.kind not in "biuf" or not np.can_cast(found.dtype, _carrier(kind), "same_kind"):
+            raise RunError(f"{wanted}, got {found.dtype}")
+        return np.asarray(value, kind.numpy) if kind.is_int else encode(found, kind)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise RunError(f"{wanted}: {error}") from None
+
+
+def _carrier(kind: DType) -> np.dtype[Any]:
+    """What NumPy's rules of casting know in the place of a dtype."""
+    return np.dtype(np.float32) if has_codes(kind) else kind.numpy
+
+
+def to_json(outputs: Mapping[str, Array]) -> bytes:
+    """`{"outputs": {NAME: nested lists}}`; infinities and NaN are "Infinity", "-Infinity", "NaN"."""
+    return json.dumps({"outputs": {name: _lists(array) for name, array in outputs.items()}}).encode()
+
+
+def _lists(array: Array) -> Any:
+    if array.dtype.kind in "biuO":
+        return array.tolist()
+    wide = decode(array).astype(np.float64)
+    if np.isfinite(wide).all():
+        return wide.tolist()
+    words = [value if np.isfinite(value) else _WORDS[str(value)] for value in wide.ravel().tolist()]
+    found = np.empty(len(words), object)
+    found[:] = words
+    return found.reshape(wide.shape).tolist()
+
+
+def from_npz(body: bytes, info: FunctionInfo) -> dict[str, Array]:
+    """The row in a .npz file of arrays by name; RunError where it is none."""
+    kinds = {tensor.name: dtype(tensor.dtype) for tensor in info.inputs}
+    try:
+        with np.load(io.BytesIO(body), allow_pickle=False) as file:
+            return {name: _restored(file[name], kinds.get(name)) for name in file.files}
+    except Exception as error:  # whatever NumPy makes of other bytes
+        raise RunError(f"the request is no .npz file of arrays: {error}") from None
+
+
+def _restored(array: Array, kind: DType | None) -> Array:
+    """NumPy's files know codes as bytes of nothing in particular."""
+    is_bytes = kind is not None and array.dtype.kind == "V" and array.dtype.itemsize == kind.numpy.itemsize
+    return array.view(kind.numpy) if is_bytes and kind is not None else array
+
+
+def to_npz(outputs: Mapping[str, Array]) -> bytes:
+    """A .npz file of the outputs; codes as bytes."""
+    file = io.BytesIO()
+    known = {
+        name: a.view(f"V{a.itemsize}") if has_codes(dtype(a.dtype)) else as_stored(a, name)
+        for name, a in outputs.items()
+    }
+    np.savez(file, allow_pickle=False, **known)
+    return file.getvalue()

@@ -1,0 +1,252 @@
+"""One conversation with another machine, over the ssh program.
+
+What its shell runs is the same for every job, but for the Python that the place names and the length of the program
+that follows on standard input (`_far`): nothing that a user gives is ever part of a command.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any, Final, NoReturn, Self
+
+from legato.base import errors
+from legato.base.dataclass import dataclass
+from legato.base.errors import InternalError, LegatoError, PlatformError, RunError
+from legato.base.target import Target, best, missing_features, target
+from legato.remote._far import GREETING
+from legato.remote.arrays import pack, unpack
+from legato.remote.package import archive
+from legato.remote.place import Place
+
+__all__ = ["Connection", "Reply"]
+
+PYTHON: Final = (3, 11)
+NUMPY: Final = 2
+_MACHINE: Final = ("Linux", "x86_64")
+_REFUSED: Final = 255  # what ssh itself ends with
+_LINES: Final = 1000  # of what a login shell may print
+_LINE: Final = 1 << 16
+_PATIENCE: Final = 5.0  # seconds that ssh has to end
+_CHUNK: Final = 1 << 20
+_LENGTH: Final = struct.Struct(">Q")
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a job gave: facts about it (threads, inputs, seconds …), and the outputs of a call."""
+
+    facts: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+
+
+class Connection:
+    """A machine that answers; a context manager, in which it does one job.
+
+    PlatformError for a machine that cannot run programs, or lacks Python or NumPy, and where there is no ssh here;
+    RunError where ssh is refused, and whenever the connection ends too early.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.cpu = "unknown"
+        self._flags: frozenset[str] = frozenset()
+
+    def __enter__(self) -> Self:
+        if shutil.which("ssh") is None:
+            raise PlatformError("there is no ssh on PATH\n  hint: install OpenSSH's client (openssh-client)")
+        program = files("legato.remote").joinpath("_far.py").read_bytes()
+        shell = f"uname -s -m; exec {self.place.python} -c 'import sys;exec(sys.stdin.buffer.read({len(program)}))'"
+        self._said: IO[bytes] = TemporaryFile()
+        self._process = subprocess.Popen(
+            self.place.command(shell), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._out, self._in = self._process.stdin, self._process.stdout
+        try:
+            self._write(program)
+            self._greet()
+            self._learn(self._json())
+        except BaseException as error:
+            self.__exit__(type(error))
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None = None, *exc: object) -> None:
+        """Lets the other machine clear away what it has no use for any more; after Ctrl-C nobody waits for that."""
+        with suppress(OSError):
+            self._out.close()
+        if kind is None or issubclass(kind, Exception):
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_PATIENCE)
+        self._process.kill()
+        self._process.wait()
+        self._in.close()
+        self._said.close()
+
+    # ------------------------------------------------------------------------------------------------ who is there
+
+    def _greet(self) -> None:
+        """Reads what comes before the first frame: whatever a login shell prints, what machine it is, the greeting."""
+        lines: list[str] = []
+        while len(lines) < _LINES:
+            line = self._in.readline(_LINE)
+            if not line or line == GREETING:
+                break
+            lines += [text] if (text := line.decode(errors="replace").strip()) else []
+        system, _, machine = (lines or [""])[-1].partition(" ")
+        is_machine = system.isalnum() and machine and " " not in machine
+        if is_machine and (system, machine) != _MACHINE:
+            raise PlatformError(
+                f"{self.place} is {system} on {machine}; programs are compiled for Linux on x86-64 only so far"
+            )
+        if line == GREETING:
+            return
+        code, said = self._ended()
+        if code == _REFUSED:
+            hint = f"this must work without a question: ssh -o BatchMode=yes {self.place} true"
+            raise RunError(f"{self.place} cannot be reached: {said or 'ssh does not say why'}\n  hint: {hint}")
+        if not is_machine:
+            raise PlatformError(f"{self.place} has no shell that says what it is: {said or (lines or ['nothing'])[-1]}")
+        hint = f"install Python {'.'.join(map(str, PYTHON))} or newer with NumPy there, or name it: ssh://HOST/opt/venv/bin/python3"
+        raise PlatformError(f"{self.place} has no {self.place.python}: {said or f'exit code {code}'}\n  hint: {hint}")
+
+    def _learn(self, facts: Mapping[str, Any]) -> None:
+        python, numpy = tuple(facts["python"]), facts["numpy"]
+        hint = "a Python that has both may be named: ssh://HOST/opt/venv/bin/python3"
+        if python < PYTHON:
+            found, wanted = (".".join(map(str, version)) for version in (python, PYTHON))
+            raise PlatformError(
+                f"{self.place}: {self.place.python} is Python {found}, and {wanted} is wanted\n  hint: {hint}"
+            )
+        if numpy is None or int(numpy.partition(".")[0]) < NUMPY:
+            found = "has no NumPy" if numpy is None else f"has NumPy {numpy}"
+            raise PlatformError(
+                f"{self.place}: {self.place.python} {found}, and {NUMPY} or newer is wanted\n  hint: {hint}"
+            )
+        self.cpu, self._flags = facts["cpu"], frozenset(facts["flags"])
+
+    @property
+    def target(self) -> Target:
+        """The best target for that machine; PlatformError where there is none."""
+        found = best(self._flags)
+        if found is None:
+            raise PlatformError(f"{self.place} ({self.cpu}) lacks SSE4.2 (x86-64-v2), which Legato needs")
+        return found
+
+    def require_target(self, name: str, what: object) -> None:
+        """PlatformError where that machine lacks what code for the target `name` uses: `what` has such code."""
+        missing = missing_features(target(name), self._flags)
+        if missing:
+            raise PlatformError(
+                f"{what} is compiled for {name}, and {self.place} ({self.cpu}) lacks {', '.join(missing)}\n"
+                f"  hint: compile it for {self.target.name}"
+            )
+
+    # ------------------------------------------------------------------------------------------------ the job
+
+    def run(self, artifact: Path, job: Mapping[str, Any], given: Any = None, tell: Tell = lambda what: None) -> Reply:
+        """Sends what that machine lacks, has it do the job (see `there`), and gives what it answers. `given`: arrays by
+        name or in order, in the place of those that it makes up.
+
+        Raises the errors that it had, and RunError where the connection ends.
+        """
+        named = given if given is None or isinstance(given, Mapping) else {str(n): a for n, a in enumerate(given)}
+        arrays = None if named is None else pack(named)
+        ordered = None if given is None else "by name" if named is given else "in order"
+        package = archive()
+        with open(artifact, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        sent = [("zip", hashlib.sha256(package).hexdigest()), ("legato", digest)]
+        self._send({"files": sent, "job": dict(job) | {"given": ordered}})
+        for kind in self._json()["missing"]:
+            tell(f"sending {'the runtime' if kind == 'zip' else artifact.name} to {self.place}")
+            if kind == "zip":
+                self._write(_LENGTH.pack(len(package)) + package)
+            else:
+                self._write_file(artifact)
+        if arrays is not None:
+            self._write(_LENGTH.pack(len(arrays)) + arrays)
+        return self._reply(tell, measures=bool(job["rounds"]))
+
+    def _reply(self, tell: Tell, *, measures: bool) -> Reply:
+        while True:
+            found = self._json()
+            if "told" in found:
+                tell(f"{self.place}: {found['told']}")
+            elif "error" in found:
+                raise self._error_of(found["error"])
+            else:
+                return Reply(found["done"], {} if measures else unpack(self._frame()))
+
+    def _error_of(self, error: Mapping[str, str]) -> LegatoError:
+        """The error that the other machine had, of its class."""
+        found = getattr(errors, error["kind"], RunError)
+        is_plain = (
+            isinstance(found, type) and issubclass(found, LegatoError) and not issubclass(found, errors.CompileError)
+        )
+        return (found if is_plain else RunError)(f"{self.place}: {error['message']}")
+
+    # ------------------------------------------------------------------------------------------------ frames
+
+    def _send(self, data: object) -> None:
+        body = json.dumps(data).encode()
+        self._write(_LENGTH.pack(len(body)) + body)
+
+    def _write_file(self, path: Path) -> None:
+        self._write(_LENGTH.pack(path.stat().st_size))
+        with open(path, "rb") as file:
+            while chunk := file.read(_CHUNK):
+                self._write(chunk)
+
+    def _write(self, data: bytes) -> None:
+        """Writes to the other machine. Where it is not there any more, what is read next says why."""
+        with suppress(BrokenPipeError):
+            self._out.write(data)
+            self._out.flush()
+
+    def _frame(self) -> bytes:
+        (size,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+        return self._exactly(size)
+
+    def _json(self) -> dict[str, Any]:
+        found = json.loads(self._frame())
+        if not isinstance(found, dict):
+            raise InternalError(f"{self.place}: got {type(found).__name__}, wanted an object")
+        return found
+
+    def _exactly(self, size: int) -> bytes:
+        found = self._in.read(size)
+        if len(found) != size:
+            self._lost()
+        return found
+
+    def _lost(self) -> NoReturn:
+        code, said = self._ended()
+        if code == _REFUSED:
+            raise RunError(f"the connection to {self.place} was lost: {said or 'ssh does not say why'}")
+        raise RunError(
+            f"{self.place.python} on {self.place} ended with exit code {code}: {said or 'it does not say why'}"
+        )
+
+    def _ended(self) -> tuple[int, str]:
+        """The exit code of ssh, and the last line that it, or what it ran, has said."""
+        try:
+            code = self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").split("\n")
+        return code, next((line.strip() for line in reversed(lines) if line.strip()), "")
