@@ -67,6 +67,7 @@ NAV: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
         ("Command line", "docs/cli.md"),
         ("Settings", "docs/settings.md"),
         ("Errors", "docs/errors.md"),
+        ("Relay's names", "docs/migration_names.md"),
         ("Python", "docs/api/"),
         ("Operators", "docs/ops/"),
         ("ONNX", "docs/onnx.md"),
