@@ -68,6 +68,7 @@ NAV: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
         ("Command line", "docs/cli.md"),
         ("Settings", "docs/settings.md"),
         ("Errors", "docs/errors.md"),
+        ("Relay's names", "docs/migration_names.md"),
         ("Python", "docs/api/"),
         ("Operators", "docs/ops/"),
         ("ONNX", "docs/onnx.md"),
@@ -104,10 +105,13 @@ _LANGUAGES: Final = {".py": "python", ".c": "c", ".h": "c", ".toml": "toml", ".r
 
 
 def pages(part: str) -> list[Path]:
-    """The pages that an entry of the table stands for: itself, or all of a folder, its README first."""
+    """The pages that an entry of the table stands for: itself, or all of a folder: its README, those that this links to
+    in their order, and the others."""
     if not part.endswith("/"):
         return [ROOT / part]
-    return sorted((ROOT / part).glob("*.md"), key=lambda path: (path.name != "README.md", path.name))
+    first = ROOT / part / "README.md"
+    order = [first, *(target for target, _ in links(first) if target.parent == first.parent)]
+    return list(dict.fromkeys([*order, *sorted(first.parent.glob("*.md"))]))
 
 
 def _all_pages() -> Iterator[Path]:

@@ -1,6 +1,6 @@
-"""The tables of docs/migration.md, from the .tsv files beside this one and from what the package has.
+"""The tables of docs/migration.md and migration_names.md, from the .tsv files here and from what the package has.
 
-python tests/relay/migration.py        writes them into the document
+python tests/relay/migration.py        writes them into the pages
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from legato import relay
 from legato.relay.op import _functions
 from legato.testing import MODELS
 
-DOCUMENT = Path(__file__).parents[2] / "docs/migration.md"
+DOCS = Path(__file__).parents[2] / "docs"
+DOCUMENTS = (DOCS / "migration.md", DOCS / "migration_names.md")
 NAMES = Path(__file__).with_name("names.tsv")
 OPERATORS = Path(__file__).with_name("operators.tsv")
 TVMC = Path(__file__).with_name("tvmc.tsv")
@@ -89,13 +90,15 @@ def lists() -> str:
 
 
 def written(text: str) -> str:
-    """The document with its tables as they should be."""
+    """A page with its tables as they should be."""
     tables = {"names": names, "operators": absent, "tvmc": tvmc, "registries": registries, "lists": lists}
-    for key, table in ((key, make()) for key, make in tables.items()):
-        before, after = text.split(f"<!-- {key} -->", 1)
-        text = f"{before}<!-- {key} -->\n\n{table}\n\n<!-- end -->{after.split('<!-- end -->', 1)[1]}"
+    for key, make in tables.items():
+        before, mark, after = text.partition(f"<!-- {key} -->")
+        if mark:
+            text = f"{before}{mark}\n\n{make()}\n\n<!-- end -->{after.split('<!-- end -->', 1)[1]}"
     return text
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(written(DOCUMENT.read_text()))
+    for page in DOCUMENTS:
+        page.write_text(written(page.read_text()))

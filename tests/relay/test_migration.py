@@ -1,4 +1,4 @@
-"""docs/migration.md: its tables are those of the package, and its program runs."""
+"""docs/migration.md and migration_names.md: their tables are those of the package, and the programs run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,18 @@ from legato.cli import main
 from legato.ir._relay_ops import RENAMED
 from legato.ir.op import Op
 from legato.ops import table
-from tests.relay.migration import DOCUMENT, REGISTRIES, TVMC, operators, rows_of, written
+from tests.relay.migration import DOCUMENTS, REGISTRIES, TVMC, operators, rows_of, written
 
 
-def test_tables_are_up_to_date() -> None:
-    text = DOCUMENT.read_text()
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda p: p.stem)
+def test_tables_are_up_to_date(page: Path) -> None:
+    text = page.read_text()
     assert text == written(text), "run python tests/relay/migration.py"
+
+
+def test_each_table_is_in_a_page() -> None:
+    text = "".join(page.read_text() for page in DOCUMENTS)
+    assert re.findall("<!-- ([a-z]+) -->\n\n[|*]", text) == ["tvmc", "registries", "names", "operators", "lists"]
     assert "`tvm.relay.nn.conv2d`" in text
 
 
@@ -71,7 +77,7 @@ def test_the_programs_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     """One after another, as somebody does who reads the page."""
     monkeypatch.chdir(tmp_path)
     found: dict[str, object] = {}
-    exec("\n".join(re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.S)), found)
+    exec("\n".join(re.findall(r"```python\n(.*?)```", DOCUMENTS[0].read_text(), re.S)), found)
     assert found["result"].shape == (1, 128)  # type: ignore[attr-defined]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from legato import __version__
 from legato.cli._main import make_parser
 from tools.docs_entries import as_list
 from tools.docs_site import NAV, anchors, links, pages, requests, shown, site_text
@@ -107,6 +108,12 @@ def suppress_help() -> Iterator[None]:
     except SystemExit as error:
         if error.code:
             raise
+
+
+def test_what_is_cited_is_this_version() -> None:
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall("^version: (.*)$", cited, re.MULTILINE) == [__version__]
+    assert f"version = {{{__version__}}}" in (ROOT / "docs/citing.md").read_text(encoding="utf-8")
 
 
 def test_links_on_the_site() -> None:
