@@ -30,7 +30,7 @@ NAV: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
     "Start": (
         ("Overview", "README.md"),
         ("Tutorial", "docs/tutorial.md"),
-        ("The first day", "docs/first_day.md"),
+        ("The first day, measured", "docs/first_day.md"),
     ),
     "How-to": (
         ("Deploying", "docs/deploying.md"),
