@@ -85,6 +85,7 @@ def test_gradients_of_layers() -> None:
 def test_a_break_at_a_layer_says_how_there_is_none() -> None:
     with torch._dynamo.config.patch(allow_rnn=False):
         found = legato.torch.explain(Tagger(nn.GRU(3, 4), 4), torch.randn(3, 2, 3))
-    (left,) = found.breaks
-    assert str(left).startswith("in eager: Attempted to wrap RNN, GRU, or LSTM (unless torch._dynamo.config.allow_rnn")
+    (left,) = found.left
+    assert left.startswith("Attempted to wrap RNN, GRU, or LSTM (unless torch._dynamo.config.allow_rnn")
+    assert f"in eager: a function, since {left}" in str(found)
     assert not found.is_whole

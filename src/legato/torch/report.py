@@ -55,27 +55,31 @@ class GraphReport:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A place where Dynamo ends a graph, and goes on with another; without a span, a function that stays in eager."""
+    """A place where Dynamo ends a graph, and goes on with another."""
 
     reason: str
     span: Span | None
 
     def __str__(self) -> str:
-        return f"in eager: {self.reason}" if self.span is None else f"graph break: {self.reason} (at {self.span})"
+        return f"graph break: {self.reason}" + ("" if self.span is None else f" (at {self.span})")
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The graphs of a call, in the order in which they were compiled, and the breaks between them."""
+    """The graphs of a call, in the order in which they were compiled, the breaks between them, and why functions were
+    `left` to eager."""
 
     graphs: tuple[GraphReport, ...]
     breaks: tuple[Break, ...]
+    left: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
         """Whether everything runs in one program, or one forward and one backward."""
         forward = [g for g in self.graphs if g.kind != "backward"]
-        return not self.breaks and len(forward) == 1 and all(g.programs == 1 and not g.eager for g in self.graphs)
+        if self.breaks or self.left:
+            return False
+        return len(forward) == 1 and all(g.programs == 1 and not g.eager for g in self.graphs)
 
     @property
     def recompilations(self) -> int:
@@ -86,7 +90,8 @@ class Explanation:
         head = f"{_many(len(self.graphs), 'graph')}, {_many(len(self.breaks), 'break')}, " + _many(
             self.recompilations, "recompilation"
         )
-        return "\n".join([head, *map(str, self.graphs), *map(str, self.breaks)])
+        left = [f"in eager: a function, since {reason}" for reason in self.left]
+        return "\n".join([head, *map(str, self.graphs), *map(str, self.breaks), *left])
 
 
 class Watch:
@@ -129,8 +134,7 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     torch._dynamo.reset()
     try:
         torch.compile(plain, backend=watch.backend)(*args, **kwargs)
-        left = tuple(Break(_first_line(reason), None) for reason in watch.left())
-        return Explanation(watch.reports(), breaks + left)
+        return Explanation(watch.reports(), breaks, tuple(map(_first_line, watch.left())))
     finally:
         torch._dynamo.reset()
 
