@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,10 +18,11 @@ from tools.zoo._torch_backend import backed
 from tools.zoo._torch_export import checked
 from tools.zoo._torch_plans import PLANS, Plan, inputs_of
 from tools.zoo._torch_rows import Backed, Found, summary
-from tools.zoo.torch import paragraph
+from tools.zoo.torch import BEGIN, END, kept, paragraph
 
 pytestmark = pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")  # PyTorch's, of itself
 
+ROOT = Path(__file__).parents[2]
 SMALL = {
     "distilbert": {"n_layers": 1, "dim": 64, "hidden_dim": 96, "n_heads": 2},
     "gpt2": {"n_layer": 1, "n_embd": 64, "n_head": 2},
@@ -126,3 +128,11 @@ def test_the_page_counts() -> None:
     assert "Through `torch.compile`, 2 of 2 agree" in text
     assert "1 run without an operator in eager" in text
     assert "11 of 12 operators" in text
+
+
+def test_the_page_says_what_the_file_has_and_nothing_is_wrong() -> None:
+    rows = kept(ROOT / "docs" / "zoo_torch.json")
+    for way in rows.values():
+        assert list(way) == list(PLANS)
+        assert {row.stage for row in way.values()} == {"agrees"}
+    assert f"{BEGIN}\n{paragraph(rows)}\n{END}" in (ROOT / "docs" / "pytorch.md").read_text("utf-8")

@@ -327,3 +327,27 @@ def test_floats_of_integers_are_of_the_default_dtype(dtype: torch.dtype) -> None
             torch._dynamo.reset()
     finally:
         torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize("name", ["complex", "sparse", "negative", "expanded"])
+def test_weights_of_every_kind(name: str) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            x = torch.randn(3, 3)
+            self.register_buffer("w", {
+                "complex": torch.complex(x, x + 1), "sparse": x.relu().to_sparse(),
+                "negative": torch.complex(x, x).conj().imag, "expanded": x[:1].expand(3, 3),
+            }[name])  # fmt: skip
+
+        def forward(self, x: Any) -> Any:
+            y = torch.view_as_real(self.w * x).sum(-1) if name == "complex" else self.w @ x
+            return y.exp()
+
+    net, x = Net(), torch.randn(3, 3)
+    run, _ = compiled(net)
+    with torch.no_grad():
+        for _ in range(2):
+            same(run(x), net(x))
+            if name != "expanded":
+                net.w.mul_(2)

@@ -60,7 +60,7 @@ def losses(net: nn.Module, run: Any, steps: int, batch: int, size: int) -> list[
     for _ in range(steps):
         classes = torch.randint(10, (batch,), generator=numbers)
         images = means[classes] + torch.randn(batch, 3, size, size, generator=numbers)
-        loss = nn.functional.cross_entropy(run(images), classes)
+        loss = nn.functional.cross_entropy(run(images.to(next(net.parameters()).dtype)), classes)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -25,7 +25,7 @@ from tools.zoo._torch_export import checked
 from tools.zoo._torch_plans import PLANS
 from tools.zoo._torch_rows import Backed, Found, summary
 
-__all__ = ["BEGIN", "END", "main", "paragraph"]
+__all__ = ["BEGIN", "END", "kept", "main", "paragraph"]
 
 MUST: Final = 0.92  # the share of architectures that are to agree
 BEGIN: Final = "<!-- architectures: written by `make torch-zoo` from docs/zoo_torch.json -->"
@@ -49,7 +49,8 @@ def paragraph(rows: Mapping[str, Mapping[str, Any]]) -> str:
     return text
 
 
-def _kept(path: Path | None) -> dict[str, dict[str, Any]]:
+def kept(path: Path | None) -> dict[str, dict[str, Any]]:
+    """The rows of a JSON file, by how they were made and their names."""
     told = json.loads(path.read_text("utf-8")) if path is not None and path.exists() else {}
     rows = {way: {row["name"]: kind(**row) for row in told.get(way, ())} for way, kind in ROWS.items()}
     return {way: {name: row for name, row in of.items() if name in PLANS} for way, of in rows.items()}
@@ -78,7 +79,7 @@ def main(given: Sequence[str] | None = None) -> int:
     """Check, print, write; the exit code."""
     args = _parsed(given)
     warnings.simplefilter("ignore")  # of the packages, about themselves
-    rows = _kept(args.json)
+    rows = kept(args.json)
     own, asked = rows["backend" if args.backend else "rows"], []
     for name, plan in PLANS.items():
         if not args.only.search(f"{plan.row.package}.{plan.row.family}.{name}"):

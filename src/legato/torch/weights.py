@@ -46,18 +46,22 @@ class FrozenWeight:
 
 
 def _sampled(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
-    """Elements over the memory of a tensor, from its first to about its last; None where it has gaps, or none."""
+    """Elements over the memory of a tensor, from its first to about its last; None where it has gaps, or none, and for
+    elements that Legato has not."""
+    if not tensor.is_cpu or tensor.is_complex() or tensor.is_quantized or not tensor.numel():
+        return None
     order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
     dense = tensor.detach().permute(order)
-    if not tensor.is_cpu or not dense.is_contiguous() or not tensor.numel():
+    if not dense.is_contiguous():
         return None
     flat = np.asarray(dense.reshape(-1).view(torch.uint8).numpy()).reshape(tensor.numel(), -1)
     return flat[:: max(1, (tensor.numel() - 1) // (_SAMPLES - 1))]
 
 
 def can_freeze(tensor: Any) -> bool:
-    """Whether changes of a tensor can be told: those of tensors made in inference mode are not counted."""
-    return isinstance(tensor, torch.Tensor) and not tensor.is_inference()
+    """Whether changes of a tensor can be told: those of tensors made in inference mode are not counted, and not all
+    have one memory."""
+    return isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and not tensor.is_inference()
 
 
 def is_stale(weights: Sequence[FrozenWeight], inputs: Sequence[Any]) -> bool:
