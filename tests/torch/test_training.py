@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import deepcopy
 from itertools import pairwise
+from statistics import median
 from typing import Any
 
 import pytest
@@ -84,7 +85,7 @@ def test_a_resnet_is_trained_as_eager_trains_it(width: int, blocks: int, stages:
     wanted = losses(other, other, 24)
     apart = max(abs(a - b) / abs(b) for a, b in zip(found, wanted, strict=True))
     assert apart < near, (found, wanted)
-    assert sum(found[-5:]) < 0.8 * sum(found[:5])
+    assert median(found[-5:]) < 0.8 * median(found[:5])
     for (name, own), peer in zip(net.state_dict().items(), other.state_dict().values(), strict=True):
         torch.testing.assert_close(own, peer, rtol=1e-2, atol=1e-3, msg=lambda text, name=name: f"{name}: {text}")
     assert [(g.kind, g.native == g.count, g.programs) for g in watch.reports()] == [
