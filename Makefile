@@ -123,8 +123,9 @@ bench: $(VENV)/.dev models ## every model against ONNX Runtime, OpenVINO and PyT
 bench-zoo: $(VENV)/.dev .zoo/.made ## 148 architectures, exported, compiled, compared and timed beside ONNX Runtime and OpenVINO; writes docs/zoo.md (BENCH="--only timm.mixers" for some, "--rounds 0": no times)
 	$(BIN)/python -m tools.zoo --json docs/zoo.json --markdown docs/zoo.md $(BENCH)
 
-torch-zoo: $(VENV)/.dev .zoo/.made ## 70 of them from PyTorch's modules, compared with eager, 29 at several sizes (ZOO="--only timm.mixers" for some)
+torch-zoo: $(VENV)/.dev .zoo/.made ## 70 of them from PyTorch's modules, ahead of time and through torch.compile, compared with eager, 29 at several sizes; writes docs/pytorch.md (ZOO="--only timm.mixers" for some)
 	$(BIN)/python -m tools.zoo.torch --json docs/zoo_torch.json $(ZOO)
+	$(BIN)/python -m tools.zoo.torch --json docs/zoo_torch.json --markdown docs/pytorch.md --backend $(ZOO)
 
 ablation: $(VENV)/.dev models ## what each pass, and the assignment of buffer layouts, is worth; writes docs/passes_ablation.md (half an hour; ABLATION="--only dqn,lstm" for some)
 	$(BIN)/python -m tools.bench.ablation --json docs/passes_ablation.json --markdown docs/passes_ablation.md \

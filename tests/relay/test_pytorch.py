@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 import legato  # noqa: E402
 from legato import relay  # noqa: E402
 from legato.base.errors import UnsupportedError  # noqa: E402
+from tests.heavy import HEAVY  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -73,6 +74,39 @@ def test_the_listing_of_seed_002() -> None:
     assert "stem.0.weight" in params
     x = torch.randn(1, 3, 32, 32)
     np.testing.assert_allclose(run(mod, params, x.numpy()), model(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def torchvision() -> Any:
+    """The package, where `python -m tools.zoo.packages` has put it: it is not installed beside PyTorch."""
+    packages = pytest.importorskip("tools.zoo.packages")
+    try:
+        packages.ready()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    return pytest.importorskip("torchvision")
+
+
+@pytest.mark.sized
+def test_the_listing_of_seed_002_with_the_model_of_torchvision(torchvision: Any) -> None:
+    model = torchvision.models.resnet18(weights=None).eval()
+    scripted = torch.jit.trace(model, torch.randn(1, 3, 224, 224))
+    input_infos = [("input", (1, 3, 224, 224))]
+    mod, params = relay.frontend.from_pytorch(scripted, input_infos)
+    op_counts: dict[str, int] = {}
+
+    def visit(node: Any) -> None:
+        if isinstance(node, relay.Call) and hasattr(node.op, "name"):
+            op_counts[node.op.name] = op_counts.get(node.op.name, 0) + 1
+
+    relay.analysis.post_order_visit(mod["main"], visit)
+    listed = {"nn.conv2d": 20, "nn.batch_norm": 20, "nn.relu": 17, "nn.dense": 1, "nn.max_pool2d": 1}
+    assert {name: op_counts.get(name) for name in listed} == listed
+    weights = dict(model.named_parameters())
+    assert sum(int(np.prod(params[name].shape)) for name in weights) == 11_689_512
+    if HEAVY:
+        x = torch.randn(1, 3, 224, 224)
+        np.testing.assert_allclose(run(mod, params, x.numpy()), model(x).detach().numpy(), rtol=1e-3, atol=1e-4)
 
 
 def test_names_and_dtypes() -> None:

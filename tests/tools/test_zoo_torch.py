@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +11,18 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import legato
 from tests.heavy import light
-from tools.zoo import torch as zoo
-from tools.zoo.torch import PLANS, Found, Plan, checked, inputs_of, line, summary
+from tools.zoo import _torch_backend
+from tools.zoo._torch_backend import backed
+from tools.zoo._torch_export import checked
+from tools.zoo._torch_plans import PLANS, Plan, inputs_of
+from tools.zoo._torch_rows import Backed, Found, summary
+from tools.zoo.torch import BEGIN, END, kept, paragraph
 
 pytestmark = pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")  # PyTorch's, of itself
 
+ROOT = Path(__file__).parents[2]
 SMALL = {
     "distilbert": {"n_layers": 1, "dim": 64, "hidden_dim": 96, "n_heads": 2},
     "gpt2": {"n_layer": 1, "n_embd": 64, "n_head": 2},
@@ -65,7 +72,7 @@ def test_other_results_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return call
 
-    monkeypatch.setattr(zoo.legato, "compile", compiled)
+    monkeypatch.setattr(legato, "compile", compiled)
     found = checked(small("distilbert"))
     assert (found.stage, found.why) == ("compare", "WRONG")
     assert max(found.errors) > 1e-3
@@ -76,9 +83,56 @@ def test_what_cannot_be_exported_is_told() -> None:
     found = checked(plan)
     assert found.stage == "export"
     assert found.why.startswith("RuntimeError: ")  # PyTorch's
-    assert "export: RuntimeError" in line(found)
+    assert "export: RuntimeError" in str(found)
 
 
 def test_summary_counts_stages() -> None:
     rows = [Found("a", "agrees"), Found("b", "agrees", sizes=({"n": 1}, {"n": 2})), Found("c", "compile", "x")]
     assert summary(rows) == "2 of 3 agree with eager, 1 of them at several sizes; 1 end at compile"
+
+
+def test_agrees_with_eager_through_the_backend() -> None:
+    plan = small("distilbert")
+    found = backed(replace(plan, sizes=plan.sizes[::2]))
+    assert found.stage == "agrees", found.why
+    assert len(found.errors) == 2
+    assert (found.eager, found.breaks, found.native) == ({}, {}, found.operators)
+    assert (found.graphs, found.programs) == (1, 1)
+    assert f"{found.native} of {found.operators} operators" in str(found)
+
+
+def test_what_stays_in_eager_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    class Net(torch.nn.Module):
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            torch._dynamo.graph_break()
+            return torch.linalg.qr(input_ids.float() @ attention_mask.float().t())[1] + 1
+
+    monkeypatch.setattr(_torch_backend, "plain", lambda row: Net())
+    found = backed(small("gpt2"))
+    assert found.stage == "agrees", found.why
+    assert any("linalg_qr" in operator for operator in found.eager)
+    assert sum(found.breaks.values()) == 1
+    assert 0 < found.native < found.operators
+
+
+def test_the_page_counts() -> None:
+    exported = {"a": Found("a", "agrees"), "b": Found("b", "compile", "x")}
+    through = {
+        "a": Backed("a", "agrees", graphs=2, again=1, operators=9, native=9),
+        "b": Backed("b", "agrees", operators=3, native=2, eager={"1 aten::qr": "no converter"}),
+    }
+    text = paragraph({"rows": exported, "backend": through})
+    assert "Compiled ahead of time, 1 of 2 agree with eager" in text
+    assert "Through `torch.compile`, 2 of 2 agree" in text
+    assert "1 run without an operator in eager" in text
+    assert "11 of 12 operators" in text
+
+
+def test_the_page_says_what_the_file_has_and_nothing_is_wrong() -> None:
+    rows = kept(ROOT / "docs" / "zoo_torch.json")
+    for way in rows.values():
+        assert list(way) == list(PLANS)
+        assert {row.stage for row in way.values()} == {"agrees"}
+    assert f"{BEGIN}\n{paragraph(rows)}\n{END}" in (ROOT / "docs" / "pytorch.md").read_text("utf-8")

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -286,6 +287,39 @@ def test_a_weight_is_followed_by_object_version_and_memory_and_not_kept() -> Non
     del w
     assert frozen.held is None
     assert not frozen.is_same(None)
+
+
+def test_writes_that_pytorch_does_not_count_are_seen_where_they_change_what_is_sampled() -> None:
+    net = network().bfloat16()
+    run, _ = compiled(net)
+    x = torch.randn(5, 6).bfloat16()
+    changes: list[Callable[[], Any]] = [
+        lambda: net[0].weight.data.mul_(2), lambda: net[2].bias.data.copy_(torch.ones(3)),
+        lambda: net[0].bias.detach().view(torch.int16).numpy().fill(16256), lambda: net[2].weight.data.t().neg_(),
+    ]  # fmt: skip
+    with torch.no_grad():
+        torch.testing.assert_close(run(x), net(x), rtol=3e-2, atol=3e-2)
+        for change in changes:
+            before = net(x)
+            change()
+            wanted = net(x)
+            assert not torch.equal(before, wanted)
+            torch.testing.assert_close(run(x), wanted, rtol=3e-2, atol=3e-2)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (3,), (5, 7), (0, 3), (2, 3, 4, 5)])
+def test_samples_of_weights_reach_from_the_first_element_to_the_last(shape: tuple[int, ...]) -> None:
+    from legato.torch.weights import FrozenWeight
+
+    for lay in (lambda t: t, lambda t: t.permute(tuple(reversed(range(t.dim()))))):
+        w = lay(torch.zeros(shape))
+        frozen = FrozenWeight(0, w)
+        assert frozen.sample is None or 1 <= len(frozen.sample) <= 7
+        for at in (0, max(w.numel() - 1, 0)) if w.numel() < 4 else (0,):
+            if w.numel():
+                w.data[tuple(map(int, np.unravel_index(at, w.shape)))] += 1
+                assert not frozen.is_same(w)
+                frozen = FrozenWeight(0, w)
 
 
 def test_eager_operators_keep_their_order_and_hardly_cut_the_graph() -> None:

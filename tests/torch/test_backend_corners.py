@@ -306,3 +306,48 @@ def test_results_that_are_views_are_refused_without_eager() -> None:
     run, _ = compiled(_tail, dynamic=True, fallback=False)
     with pytest.raises(UnsupportedError, match="a view"):
         run(torch.randn(4, 3))
+
+
+def _of_the_default_dtype(x: Any) -> Any:
+    n = x.shape[0]
+    return (x / 2, x + 0.5, x > 1.5, x.sin(), torch.full((2,), 1.5) * x[0], torch.arange(n) / n, torch.sigmoid(x) * 2.5,
+            torch.linspace(0, 1, 4), x.float() * 0.1, torch.zeros(2))  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float32])
+def test_floats_of_integers_are_of_the_default_dtype(dtype: torch.dtype) -> None:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        for x in (torch.arange(4), torch.arange(4) > 2):
+            run, graphs = compiled(_of_the_default_dtype)
+            found, wanted = run(x), _of_the_default_dtype(x)
+            torch.testing.assert_close(found, wanted)
+            assert not graphs[0].fallbacks
+            torch._dynamo.reset()
+    finally:
+        torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize("name", ["complex", "sparse", "negative", "expanded"])
+def test_weights_of_every_kind(name: str) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            x = torch.randn(3, 3)
+            self.register_buffer("w", {
+                "complex": torch.complex(x, x + 1), "sparse": x.relu().to_sparse(),
+                "negative": torch.complex(x, x).conj().imag, "expanded": x[:1].expand(3, 3),
+            }[name])  # fmt: skip
+
+        def forward(self, x: Any) -> Any:
+            y = torch.view_as_real(self.w * x).sum(-1) if name == "complex" else self.w @ x
+            return y.exp()
+
+    net, x = Net(), torch.randn(3, 3)
+    run, _ = compiled(net)
+    with torch.no_grad():
+        for _ in range(2):
+            same(run(x), net(x))
+            if name != "expanded":
+                net.w.mul_(2)

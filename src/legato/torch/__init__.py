@@ -2,6 +2,8 @@
 
     net = legato.compile(module, args=(x,), dynamic_shapes={"x": {0: Dim.DYNAMIC}})
     y = net(x)
+    net.save("net.module")
+    net = legato.torch.load("net.module")
 
 `compiled` is what `legato.compile` gives, `backend` what `torch.compile(module, backend="legato")` runs, `explain` says
 what that compiles and what stays in eager, `tensors` goes between tensors and arrays.
@@ -12,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from legato.base import compiler as _compiler  # noqa: F401  # a MissingError where its packages are not
-from legato.torch.compiled import CompiledModule, compile_module
+from legato.torch.compiled import CompiledModule, compile_module, load
 
 if TYPE_CHECKING:
     from legato.torch.report import Explanation as Explanation
@@ -28,4 +30,4 @@ else:
         raise AttributeError(f"module 'legato.torch' has no attribute {name!r}")
 
 
-__all__ = ["CompiledModule", "Explanation", "compile_module", "explain"]
+__all__ = ["CompiledModule", "Explanation", "compile_module", "explain", "load"]

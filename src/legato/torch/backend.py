@@ -17,6 +17,7 @@ from legato.base.errors import CompileError
 from legato.base.spelling import option
 from legato.frontend.torch.decompositions import decompositions
 from legato.torch.graph import CompiledGraph, Options
+from legato.torch.recurrent import kept
 
 __all__ = ["backend"]
 
@@ -49,7 +50,7 @@ def backend(
         inference_compiler=partial(_compiled, chosen, made, kind="inference"),
         decompositions=_decompositions(),
     )
-    return compiler(graph_module, inputs)
+    return compiler(kept(graph_module, inputs), inputs)
 
 
 def _decompositions() -> dict[Any, Callable[..., Any]]:

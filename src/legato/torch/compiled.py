@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -14,9 +15,10 @@ from legato.frontend.torch.exported import Argument, Interface, Result, import_p
 from legato.frontend.torch.signature import Converter
 from legato.ir.module import Module
 from legato.runtime.executable import Executable
+from legato.torch.saved import read, write
 from legato.torch.tensors import as_array, as_tensor
 
-__all__ = ["CompiledModule", "compile_module"]
+__all__ = ["CompiledModule", "compile_module", "load"]
 
 
 class CompiledModule:
@@ -63,11 +65,16 @@ class CompiledModule:
             self.state.update({n: _own(t) if n in self.changed else t.detach() for n, t in tensors.items()})
             self._lost = "" if self.changed <= tensors.keys() else self._lost
 
+    def save(self, path: str | Path) -> None:
+        """Writes the program, how it is called, and its state into one file that `legato.torch.load` reads;
+        ArtifactError if that fails, or for structures that PyTorch cannot write."""
+        with self._lock:
+            self._require_state()
+            write(Path(path), self.executable, self.interface, self.state)
+
     def _run(self, leaves: Sequence[Any]) -> list[Any]:
         """What the call gives, in order; the state is new, and inputs that the module changes are changed."""
-        if self._lost:
-            raise RunError(f"the state of the module was lost in a call that failed: {self._lost}; load_state_dict "
-                           f"has to give {', '.join(sorted(self.changed))}")  # fmt: skip
+        self._require_state()
         values = [self._value(a, leaves) for a in self.interface.arguments]
         try:
             found: Any = self.executable(*values)
@@ -78,6 +85,11 @@ class CompiledModule:
         outputs = iter(found if isinstance(found, tuple) else (found,))
         results = [self._returned(r, outputs, leaves) for r in self.interface.results]
         return [v for r, v in zip(self.interface.results, results, strict=True) if r.kind not in ("state", "input")]
+
+    def _require_state(self) -> None:
+        if self._lost:
+            raise RunError(f"the state of the module was lost in a call that failed: {self._lost}; load_state_dict "
+                           f"has to give {', '.join(sorted(self.changed))}")  # fmt: skip
 
     def _leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         spec, names = self.interface.in_spec, self._names
@@ -143,6 +155,11 @@ def _plain_inputs(interface: Interface, names: Sequence[str]) -> int:
     in_order = [a.place for a in interface.arguments if a.kind != "state"] == list(range(count))
     _, spec = pytree.tree_flatten(((0,) * (count - len(names)), dict.fromkeys(names, 0)))
     return count - len(names) if in_order and not interface.fixed and spec == interface.in_spec else -1
+
+
+def load(path: str | Path, *, threads: int | None = None, memory_limit: int = 0) -> CompiledModule:
+    """The module in a file of `CompiledModule.save`; the arguments as for `legato.load`. ArtifactError for others."""
+    return CompiledModule(*read(Path(path), threads=threads, memory_limit=memory_limit))
 
 
 def compile_module(

@@ -14,7 +14,7 @@ from legato.frontend.torch.walk import Fault, GraphFaults, operator_name, span_o
 from legato.torch.foreign import foreign_inputs, foreign_nodes
 from legato.torch.parts import Part, cut, join
 
-__all__ = ["Fallbacks", "split"]
+__all__ = ["Fallbacks", "operators_of", "split"]
 
 _log = logging.getLogger("legato.torch")
 Weights = Mapping[int, torch.Tensor]
@@ -23,7 +23,8 @@ Build = Callable[[fx.GraphModule, Weights], Any]
 
 
 class Fallbacks:
-    """What of a graph runs in eager: nodes with their reasons, and parts that could not be compiled for another.
+    """What of a graph runs in eager: nodes with their reasons, and parts that could not be compiled for another, with
+    how many operators these have (`lost`).
 
     logged: what the log has had of the same graph, and is not told again.
     """
@@ -31,6 +32,7 @@ class Fallbacks:
     def __init__(self, logged: Fallbacks | None = None) -> None:
         self.faults: dict[str, Fault] = {}
         self.parts: list[str] = []
+        self.lost = 0
         self._told: set[tuple[str, str]] = set() if logged is None else logged._told
 
     def __bool__(self) -> bool:
@@ -44,11 +46,17 @@ class Fallbacks:
                 self._told.add((fault.operator, fault.reason))
                 _log.warning("%s runs in eager: %s (at %s)", fault.operator, fault.reason, fault.span)
 
-    def add_part(self, error: Exception) -> None:
+    def add_part(self, graph: fx.Graph, error: Exception) -> None:
         """Notes a part that failed as a whole; what is no error of Legato's is a bug of ours."""
         told = error if isinstance(error, LegatoError) else InternalError(f"{type(error).__name__}: {error}")
         self.parts.append(str(told))
+        self.lost += len(operators_of(graph))
         _log.warning("a part of the graph runs in eager: %s", told, exc_info=None if told is error else error)
+
+
+def operators_of(graph: fx.Graph) -> list[Any]:
+    """The nodes that call operators of PyTorch, in order."""
+    return [n for n in graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
 
 
 def split(graph_module: fx.GraphModule, build: Build, constants: Weights, notes: Fallbacks) -> Split:
@@ -57,7 +65,7 @@ def split(graph_module: fx.GraphModule, build: Build, constants: Weights, notes:
     if (writes := _writes(graph_module.graph)) is not None:  # what is read before and after it must not move
         hint = "an operator that gives its result, in place of one that writes it"
         told = UnsupportedError(f"{operator_name(writes)} writes into a tensor", span=span_of(writes), hint=hint)
-        notes.add_part(told)
+        notes.add_part(graph_module.graph, told)
         return graph_module.forward, []
     notes.add(foreign_nodes(graph_module.graph))
     if not notes.faults and not foreign_inputs(graph_module.graph):
@@ -67,15 +75,14 @@ def split(graph_module: fx.GraphModule, build: Build, constants: Weights, notes:
         except GraphFaults as error:
             notes.add(error.faults)
         except Exception as error:
-            notes.add_part(error)
+            notes.add_part(graph_module.graph, error)
             return graph_module.forward, []
     return _parts(graph_module, build, constants, notes)
 
 
 def _writes(graph: fx.Graph) -> fx.Node | None:
     """A node that is not functional, as AOTAutograd leaves few."""
-    nodes = (n for n in graph.nodes if isinstance(n.target, torch._ops.OpOverload))
-    return next((n for n in nodes if n.target._schema.is_mutable), None)
+    return next((n for n in operators_of(graph) if n.target._schema.is_mutable), None)
 
 
 def _parts(graph_module: fx.GraphModule, build: Build, constants: Weights, notes: Fallbacks) -> Split:
@@ -88,25 +95,38 @@ def _parts(graph_module: fx.GraphModule, build: Build, constants: Weights, notes
         found: dict[str, Fault] = {}
         for part in parts.values():
             try:
-                built[part.key] = built.get(part.key) or _built(part, build, weights, notes)
+                built[part.key] = built.get(part.key) or _built(part, build, weights)
             except GraphFaults as error:
                 found |= {part.names[name]: fault for name, fault in error.faults.items()}
         if not found:
-            made = {n: built[part.key] for n, part in parts.items()}
-            programs = [run for run in made.values() if not isinstance(run, fx.GraphModule)]
-            return join(graph_module, eager, parts, {n: _Part(run) for n, run in made.items()}).forward, programs
+            return _joined(graph_module, eager, parts, built, notes)
         notes.add(found)
 
 
-def _built(part: Part, build: Build, weights: Mapping[fx.Node, torch.Tensor], notes: Fallbacks) -> Any:
-    """A part as a program; itself, where it fails as a whole."""
+def _joined(
+    graph_module: fx.GraphModule, eager: list[fx.Node], parts: Mapping[int, Part], built: Mapping[object, Any],
+    notes: Fallbacks,
+) -> Split:  # fmt: skip
+    """The graph of its parts, a program each, or eager where that failed."""
+    made, programs = {}, []
+    for n, part in parts.items():
+        if isinstance(run := built[part.key], Exception):
+            notes.add_part(part.module.graph, run)
+            run = part.module
+        else:
+            programs.append(run)
+        made[n] = _Part(run)
+    return join(graph_module, eager, parts, made).forward, programs
+
+
+def _built(part: Part, build: Build, weights: Mapping[fx.Node, torch.Tensor]) -> Any:
+    """A part as a program; the error, where it fails as a whole."""
     try:
         return build(part.module, {n: weights[node] for n, node in enumerate(part.inputs) if node in weights})
     except GraphFaults:
         raise
     except Exception as error:
-        notes.add_part(error)
-        return part.module
+        return error
 
 
 class _Part(torch.nn.Module):

@@ -31,8 +31,8 @@ _REBUILDS = 3  # how often a graph is compiled again because weights have change
 class Options:
     """What `torch.compile(…, options=…)` takes: `target`, `threads`, `precision`, `memory_limit` as `legato.compile`
     has them; `freeze`: in inference, weights become constants of the program, which is compiled again where they have
-    changed (writes through `.data` and NumPy, which PyTorch does not count, need freeze=False); `fallback`: what Legato
-    cannot compile runs in eager, else it is an error."""
+    changed (of writes through `.data` and NumPy, which PyTorch does not count, only some are seen: those need
+    freeze=False); `fallback`: what Legato cannot compile runs in eager, else it is an error."""
 
     target: str = "host"
     threads: int | None = None
@@ -127,6 +127,7 @@ class CompiledGraph:
         return run
 
     def _program(self, graph_module: fx.GraphModule, constants: Mapping[int, torch.Tensor]) -> GraphProgram:
-        mod, face = import_graph(graph_module, constants=constants, name="the graph")
-        eager = graph_module.forward if self.options.fallback else None
+        lenient = self.options.fallback
+        mod, face = import_graph(graph_module, constants=constants, name="the graph", lenient=lenient)
+        eager = graph_module.forward if lenient else None
         return GraphProgram(compile_module(mod, self.options.compile_options()).executable, face, eager)

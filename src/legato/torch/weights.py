@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 from weakref import ref
 
+import numpy as np
 import torch
 
 __all__ = ["FrozenWeight", "can_freeze", "is_stale"]
 
+_SAMPLES: Final = 4  # elements of a weight that each call looks at
+
 
 class FrozenWeight:
-    """A tensor as it was when it became a constant: the object, its version, and where its memory lies.
+    """A tensor as it was when it became a constant: the object, its version, where its memory lies, and a few elements,
+    for PyTorch counts no writes through `.data` and NumPy.
 
     `held` keeps that memory from being used for another tensor, until the tensor is no more.
     """
 
-    __slots__ = ("held", "place", "position", "tensor", "version")
+    __slots__ = ("held", "place", "position", "sample", "seen", "tensor", "version")
 
     def __init__(self, position: int, tensor: torch.Tensor) -> None:
         self.position = position
@@ -25,20 +29,39 @@ class FrozenWeight:
         self.version = tensor._version
         self.place = tensor.data_ptr()
         self.held: torch.Tensor | None = tensor.detach()
+        self.sample: np.ndarray[Any, Any] | None = _sampled(tensor)
+        self.seen = b"" if self.sample is None else self.sample.tobytes()
 
     def _drop(self, _: Any) -> None:
-        self.held = None
+        self.held = self.sample = None
 
     def is_same(self, tensor: Any) -> bool:
-        """Whether `tensor` is this weight, unchanged as far as PyTorch counts (writes through `.data` it does not)."""
+        """Whether `tensor` is this weight, unchanged as far as PyTorch counts, and in the sample."""
         if self.tensor() is not tensor or tensor is None:
             return False
-        return bool(tensor._version == self.version and tensor.data_ptr() == self.place)
+        if tensor._version != self.version or tensor.data_ptr() != self.place:
+            return False
+        sample = self.sample
+        return sample is None or sample.tobytes() == self.seen
+
+
+def _sampled(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
+    """Elements over the memory of a tensor, from its first to about its last; None where it has gaps, or none, and for
+    elements that Legato has not."""
+    if not tensor.is_cpu or tensor.is_complex() or tensor.is_quantized or not tensor.numel():
+        return None
+    order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
+    dense = tensor.detach().permute(order)
+    if not dense.is_contiguous():
+        return None
+    flat = np.asarray(dense.reshape(-1).view(torch.uint8).numpy()).reshape(tensor.numel(), -1)
+    return flat[:: max(1, (tensor.numel() - 1) // (_SAMPLES - 1))]
 
 
 def can_freeze(tensor: Any) -> bool:
-    """Whether changes of a tensor can be told: those of tensors made in inference mode are not counted."""
-    return isinstance(tensor, torch.Tensor) and not tensor.is_inference()
+    """Whether changes of a tensor can be told: those of tensors made in inference mode are not counted, and not all
+    have one memory."""
+    return isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided and not tensor.is_inference()
 
 
 def is_stale(weights: Sequence[FrozenWeight], inputs: Sequence[Any]) -> bool:

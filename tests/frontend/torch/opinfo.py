@@ -2,7 +2,7 @@
 
 python -m tests.frontend.torch.opinfo                   every operator of the core ATen set, interpreted
 python -m tests.frontend.torch.opinfo softmax 'nn.*'    these, by their names in OpInfo (patterns)
-python -m tests.frontend.torch.opinfo --all --compiled
+python -m tests.frontend.torch.opinfo --all --compiled --dtype float32 --one-in 4
 
 What does not agree is an entry of opinfo.toml, or a failure; so is an entry that nothing needs.
 """
@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from torch.utils import _pytree as pytree
 
 from legato.base.errors import UnsupportedError
 from tests.frontend.torch.agree import Imported, agree
+from tests.heavy import picked
 
 __all__ = ["DTYPES", "Miss", "Outcome", "core", "infos", "misses", "outcomes", "reason_of"]
 
@@ -185,13 +186,18 @@ def main() -> int:
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--compiled", action="store_true")
+    parser.add_argument("--dtype", action="append", choices=[str(dtype)[6:] for dtype in DTYPES])
+    parser.add_argument("--one-in", type=int, default=1, metavar="N", help="of the samples, the same in every run")
     options = parser.parse_args()
-    totals: dict[torch.dtype, Counter[str]] = {dtype: Counter() for dtype in DTYPES}
+    chosen = [dtype for dtype in DTYPES if not options.dtype or str(dtype)[6:] in options.dtype]
+    totals: dict[torch.dtype, Counter[str]] = {dtype: Counter() for dtype in chosen}
     needed: set[Miss] = set()
     failed = False
     for info in infos(options.patterns, options.all):
-        for dtype in DTYPES:
-            found = list(outcomes(info, dtype, compiled=options.compiled))
+        for dtype in chosen:
+            name = f"{info.name} {info.variant_test_name} {dtype}"
+            wanted = partial(_is_wanted, name, options.one_in)
+            found = list(outcomes(info, dtype, compiled=options.compiled, wanted=wanted))
             totals[dtype].update(o.kind for o in found)
             missed = [(o, reason_of(o)) for o in found if o.kind in ("refused", "wrong")]
             needed |= {miss for _, miss in missed if miss is not None}
@@ -200,10 +206,15 @@ def main() -> int:
                 print(f"{text}, {times} times", flush=True)
     for dtype, total in totals.items():
         print(_total(dtype, total))
-    stale = [] if options.patterns or options.all else [m for m in misses() if m not in needed]
+    whole = not options.patterns and not options.all and len(chosen) == len(DTYPES) and options.one_in == 1
+    stale = [m for m in misses() if m not in needed] if whole else []
     for miss in stale:
         print(f"nothing needs the entry {miss.operator} of opinfo.toml: {miss.reason}")
     return 1 if failed or stale else 0
+
+
+def _is_wanted(name: str, one_in: int, sample: int) -> bool:
+    return picked(f"{name} {sample}", one_in)
 
 
 def _told(outcome: Outcome, miss: Miss | None) -> str:

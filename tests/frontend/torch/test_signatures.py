@@ -9,10 +9,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from legato.frontend.torch.signature import PLACEMENT, table  # noqa: E402  # after torch is known to be there
+from legato.base.errors import ImportModelError  # noqa: E402  # after torch is known to be there
+from legato.frontend.torch import from_torch  # noqa: E402
+from legato.frontend.torch.signature import PLACEMENT, table  # noqa: E402
+from legato.torch.recurrent import declare  # noqa: E402
 
 
 def _overloads(name: str) -> list[Any]:
+    declare()  # those of `legato::`
     namespace, _, rest = name.partition("::")
     operator, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), operator)
@@ -37,3 +41,30 @@ def test_each_converter_is_documented_by_its_types() -> None:
         hints = inspect.signature(function)
         assert all(p.annotation is not p.empty for p in hints.parameters.values()), name
         assert hints.return_annotation is not hints.empty, name
+
+
+def _convert(b: Any, self: Any) -> Any:
+    return b.op("nn.relu")(self)
+
+
+@pytest.mark.parametrize(
+    ("custom", "told"),
+    [
+        ({"aten::rellu": _convert}, r"'aten::rellu'.*no such operator\n.*did you mean .*'aten::relu'"),
+        ({"aten::relu.defaut": _convert}, r"did you mean .*'aten::relu.default'"),
+        ({"nobodys::operator": _convert}, "import the library"),
+        ({"relu": _convert}, "no such operator"),
+        ({1: _convert}, "names the operator 1"),
+        ({"aten::relu": 3}, "is 3, wanted a function"),
+    ],
+    ids=str,
+)
+def test_converters_are_functions_by_the_names_of_operators(custom: Any, told: str) -> None:
+    with pytest.raises(ImportModelError, match=r"(?s)" + told):
+        from_torch(torch.nn.ReLU(), (torch.ones(2),), custom=custom)
+
+
+@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.`:FutureWarning")  # PyTorch's own
+def test_an_operator_that_the_program_does_not_have_may_have_a_converter() -> None:
+    for name in ("aten::sin", "aten::relu", "aten::add.Tensor"):
+        from_torch(torch.nn.ReLU(), (torch.ones(2),), custom={name: _convert})

@@ -93,6 +93,25 @@ def test_memory_is_read_by_strides() -> None:
         Imported(lambda x: x.as_strided((2, 3), (1, 2)), [rows(4, 3).t()])
 
 
+def test_strides_that_name_all_elements_in_their_order_may_have_symbols() -> None:
+    def pooled(x: Any) -> Any:
+        n, k = x.shape
+        return (
+            x.as_strided((n, k, 1, 1), (k, 1, k, 3)),
+            x.as_strided((1, n * k), (7, 1)),
+            x.as_strided((n, 1, k), (k, 2, 1)),
+        )
+
+    program = Imported(pooled, [rows(5, 3)], "symbolic")
+    for n in (5, 2):
+        agree(program.interpreted([rows(n, 3)]), pooled(rows(n, 3)))
+    for size, stride in (((5, 3), (1, 5)), ((4, 3), (3, 1)), ((5, 3), (4, 1))):
+        with pytest.raises(UnsupportedError, match=r"symbolic|static"):
+            Imported(
+                lambda x, s=size, t=stride: x.as_strided((x.shape[0] - 5 + s[0], s[1]), t), [rows(5, 4)], "symbolic"
+            )
+
+
 def test_another_number_of_parts_is_another_program() -> None:
     program = Imported(lambda x: x.split(2), [rows(5, 3)], "symbolic")
     agree(program.interpreted([rows(5, 2)]), rows(5, 2).split(2))

@@ -12,7 +12,7 @@ from torch import fx
 from legato.arith.expr import Binary, Const, Op, const
 from legato.arith.expr import Expr as DimExpr
 from legato.base.dataclass import dataclass
-from legato.base.dtype import DType, bool_, float32, int64
+from legato.base.dtype import DType, bool_, int64
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.emitter import Emitter as Common
 from legato.frontend.torch.dtypes import array_of, from_torch, to_torch
@@ -53,6 +53,13 @@ class Emitter(Common):
 
     # ------------------------------------------------------------------ dtypes
 
+    @property
+    def float_dtype(self) -> DType:
+        """The dtype of floats that are made of integers, and of numbers: PyTorch's default as it was traced."""
+        traced = self.traced
+        is_float = isinstance(traced, torch.Tensor) and traced.dtype.is_floating_point
+        return from_torch(traced.dtype if is_float else torch.get_default_dtype())
+
     def result_dtype(self, *operands: Value) -> DType:
         """The dtype that PyTorch promotes operands to: tensors with dims decide, then those without, then numbers, each
         of which counts only where its kind (truth values, integers, floats) is higher than what came before.
@@ -74,17 +81,26 @@ class Emitter(Common):
         numbers: list[DType] = []
         for x in operands:
             if not isinstance(x, Expr):
-                numbers.append(_number_dtype(x))
+                numbers.append(self._number_dtype(x))
             else:
                 (with_dims if self.rank(x) else scalars).append(self.dtype(x))
         return with_dims, scalars, numbers
 
+    def _number_dtype(self, value: Number) -> DType:
+        if isinstance(value, bool) or (isinstance(value, DimExpr) and value.dtype.is_bool):
+            return bool_
+        if isinstance(value, float | Float):
+            return self.float_dtype
+        if isinstance(value, int | DimExpr):
+            return int64
+        raise UnsupportedError(f"the number {value!r}")
+
     def promoted(self, *operands: Value, to_float: bool = False) -> tuple[Expr, ...]:
         """The operands as tensors of the dtype that PyTorch promotes them to; integers `to_float`, where that is asked
-        for, are float32."""
+        for, are floats."""
         dtype = self.result_dtype(*operands)
         if to_float and not dtype.is_float:
-            dtype = float32
+            dtype = self.float_dtype
         return tuple(self.operand(x, dtype) for x in operands)
 
     def operand(self, x: Value, dtype: DType) -> Expr:
@@ -105,8 +121,8 @@ class Emitter(Common):
         return self.constant(array_of(wide.to(to_torch(dtype)), "a number"))
 
     def as_float(self, x: Expr) -> Expr:
-        """`x`, integers and truth values as float32."""
-        return x if self.dtype(x).is_float else self.to(x, float32)
+        """`x`, integers and truth values as floats."""
+        return x if self.dtype(x).is_float else self.to(x, self.float_dtype)
 
     # ------------------------------------------------------------------ numbers, axes and sizes
 
@@ -197,16 +213,6 @@ class Emitter(Common):
     def zeros_of(self, shape: Sequence[Dim], dtype: DType, value: float | bool = 0) -> Expr:
         """A tensor of one number."""
         return self.broadcast(self.number(value, dtype), tuple(shape))
-
-
-def _number_dtype(value: Number) -> DType:
-    if isinstance(value, bool) or (isinstance(value, DimExpr) and value.dtype.is_bool):
-        return bool_
-    if isinstance(value, float | Float):
-        return float32
-    if isinstance(value, int | DimExpr):
-        return int64
-    raise UnsupportedError(f"the number {value!r}")
 
 
 def _kind(dtype: DType) -> int:

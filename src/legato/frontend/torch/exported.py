@@ -23,7 +23,7 @@ from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.torch.decompositions import decompositions
 from legato.frontend.torch.guards import given_inputs, require_guards
 from legato.frontend.torch.inputs import GraphImport
-from legato.frontend.torch.signature import Converter
+from legato.frontend.torch.signature import Converter, require_known
 from legato.ir.expr import Expr, Var
 from legato.ir.module import Module
 
@@ -180,7 +180,8 @@ def import_program(
     program: torch.export.ExportedProgram, *, custom: Mapping[str, Converter] | None = None, frozen: bool = True
 ) -> tuple[Module, Interface]:
     """The module of a program, and how to call it. `frozen`: weights are constants, else parameters of @main (what
-    the program changes of the module always is)."""
+    the program changes of the module always is). ImportModelError where `custom` names what is no operator."""
+    require_known(custom or {})
     whole = decomposed(program, custom)  # may have guards of its own, and lacks those of a file
     guards = dict.fromkeys((*program._guards_code, *whole._guards_code))
     return _Import(whole, custom, frozen, tuple(guards)).run()

@@ -15,7 +15,7 @@ from legato.base.dtype import int64
 from legato.base.errors import UnsupportedError
 from legato.frontend.torch.emitter import Float
 from legato.frontend.torch.inputs import GraphImport
-from legato.frontend.torch.signature import Converter
+from legato.frontend.torch.signature import Converter, require_known
 from legato.ir.expr import Expr
 from legato.ir.module import Module
 
@@ -40,13 +40,17 @@ def import_graph(
     custom: Mapping[str, Converter] | None = None,
     constants: Mapping[int, torch.Tensor] | None = None,
     name: str = "the graph",
+    lenient: bool = False,
 ) -> tuple[Module, GraphFace]:
     """The module of a functional graph whose nodes have their traced values (`meta["val"]`), and how to call it.
 
-    constants: inputs that are these tensors in every call. Raises GraphFaults with all that cannot be compiled.
+    constants: inputs that are these tensors in every call. Raises GraphFaults with all that cannot be compiled;
+    lenient: nodes with which a converter fails by a bug are among that.
     """
     nodes = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
+    require_known(custom or {})
     work = GraphImport(graph_module, custom, _ranges(nodes))
+    work.walk.lenient = lenient
     inputs: list[Any] = []
     given: list[int] = []
     for n, node in enumerate(nodes):

@@ -15,15 +15,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
-from legato.base.errors import InternalError, UnsupportedError
+import torch
 
-__all__ = ["PLACEMENT", "Converter", "arguments", "aten", "find", "overload_name", "table"]
+from legato.base.errors import ImportModelError, InternalError, UnsupportedError
+from legato.base.spelling import ELLIPSIS, option, written
+
+__all__ = ["PLACEMENT", "Converter", "arguments", "aten", "find", "overload_name", "require_known", "table"]
 
 Converter = Callable[..., Any]
 F = TypeVar("F", bound=Converter)
@@ -74,6 +78,27 @@ def find(operator: Any, custom: Mapping[str, Converter] | None = None) -> Conver
         if (function := known.get(whole) or known.get(plain)) is not None:
             return function
     return None
+
+
+def require_known(custom: Mapping[Any, object]) -> None:
+    """ImportModelError for what is no function, and for a name, "namespace::operator" or with an overload, that is no
+    operator of PyTorch at the moment: a converter by that name would never be asked."""
+    registered = torch._C._dispatch_get_all_op_names()
+    whole = {name if "." in name else f"{name}.default" for name in registered}
+    plain = {name.partition(".")[0] for name in registered}
+    for name, function in custom.items():
+        if not isinstance(name, str):
+            hint = 'a string: custom={"namespace::operator": …}'
+            raise ImportModelError(f"custom names the operator {name!r}", hint=hint)
+        where = option("custom", name)
+        if not callable(function):
+            hint = "the first parameter is a builder, then the operator's, by their names"
+            raise ImportModelError(f"{where} is {function!r}, wanted a function", hint=hint)
+        if name not in whole and name not in plain:
+            close = get_close_matches(name, whole if "." in name else plain, 3)
+            near = " or ".join(written("custom", other, ELLIPSIS) for other in close)
+            hint = f"did you mean {near}?" if near else "import the library that declares it first"
+            raise ImportModelError(f"{where}: PyTorch has no such operator", hint=hint)
 
 
 @cache

@@ -10,6 +10,7 @@ import operator
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -40,7 +41,8 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A node that cannot be converted, and why."""
+    """A node that cannot be converted, and why. Of a node with bodies (a branch, a loop), `operator` is the one in them
+    that cannot."""
 
     node: str
     operator: str
@@ -75,7 +77,8 @@ class _Lost(UnsupportedError):
 
 class Walk:
     """One import: the builder `b`, the dims of symbolic integers (`sizes`), constants of tensors (`held`), the caller's
-    converters, and the `faults`: what could not be converted."""
+    converters, and the `faults`: what could not be converted. `lenient`: nodes with which a converter fails otherwise
+    are faults, too."""
 
     def __init__(
         self,
@@ -89,6 +92,7 @@ class Walk:
         self.held = held
         self.custom = custom
         self.faults: list[Fault] = []
+        self.lenient = False
         self._depth = 0
 
     def graph(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Any:
@@ -134,23 +138,29 @@ class Walk:
         if _has_unknown(args) or _has_unknown(kwargs):
             self._note_absent(node)
             return UNKNOWN
-        span = span_of(node)
         self.b.node = node
-        with self.b.at(span):
-            try:
-                value = self._value(node, args, kwargs)
-                _check(value, node.meta.get("val"), node)
-            except _Lost:
-                return UNKNOWN
-            except UnsupportedError as error:
-                reason = error.message if error.hint is None else f"{error.message} ({error.hint})"
-                self.faults.append(Fault(node.name, operator_name(node), reason, span))
-                return UNKNOWN
-            except ImportModelError as error:
-                if error.span is not None:
-                    raise
-                raise ImportModelError(f"{operator_name(node)}: {error.message}", span=span, hint=error.hint) from None
+        before = len(self.faults)
+        with self.b.at(span_of(node)):
+            value = self._converted(node, args, kwargs)
+        self.faults[before:] = [replace(f, node=node.name) for f in self.faults[before:]]  # of its bodies
         return value
+
+    def _converted(self, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The value of a node, or UNKNOWN, with why in `faults`."""
+        try:
+            value = self._value(node, args, kwargs)
+            _check(value, node.meta.get("val"), node)
+            return value
+        except _Lost:
+            return UNKNOWN
+        except Exception as error:
+            if not (self.lenient or isinstance(error, UnsupportedError)):
+                if isinstance(error, ImportModelError) and error.span is None:
+                    told = f"{operator_name(node)}: {error.message}"
+                    raise ImportModelError(told, span=span_of(node), hint=error.hint) from None
+                raise
+            self.faults.append(Fault(node.name, operator_name(node), _reason(error), span_of(node)))
+            return UNKNOWN
 
     def _value(self, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         target = node.target
@@ -215,6 +225,14 @@ def _has_unknown(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(_has_unknown, value.values()))
     return value is UNKNOWN
+
+
+def _reason(error: Exception) -> str:
+    """Why a node cannot be converted; of what no converter should raise, that it is a bug."""
+    if isinstance(error, UnsupportedError | ImportModelError):
+        return error.message if error.hint is None else f"{error.message} ({error.hint})"
+    text = str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
+    return f"a bug in Legato: {text}"
 
 
 def operator_name(node: fx.Node) -> str:

@@ -27,7 +27,7 @@ def combined(
     divides, while it adds numbers that have been rounded.
     """
     dtype = b.result_dtype(*xs)
-    dtype = float32 if to_float and not dtype.is_float else dtype
+    dtype = b.float_dtype if to_float and not dtype.is_float else dtype
     if not dtype.is_float or dtype.bits > 16:
         return f(*(b.operand(x, dtype) for x in xs))
     mixed = any(not isinstance(x, Expr) or b.dtype(x) != dtype for x in xs)
@@ -38,12 +38,12 @@ def combined(
 
 
 def widened(b: Emitter, f: Callable[[Expr], Expr], x: Expr) -> Expr:
-    """`f`, several steps, of one tensor: integers are float32, 16-bit floats computed in float32 and rounded once."""
+    """`f`, several steps, of one tensor: of integers floats, 16-bit floats computed in float32 and rounded once."""
     return combined(b, f, x, to_float=True, steps=True)
 
 
 def wide_float(b: Emitter, x: Expr, dtype: DType | None = None) -> Expr:
-    """`x` as `dtype`, in what its steps are computed in: integers and 16-bit floats in float32."""
+    """`x` as `dtype`, in what its steps are computed in: integers in floats, 16-bit floats in float32."""
     return b.wide(b.as_float(x if dtype is None else b.to(x, dtype)))
 
 

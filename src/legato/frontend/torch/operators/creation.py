@@ -24,7 +24,7 @@ def _dtype(b: Emitter, dtype: DType | None, *numbers: Number) -> DType:
         return dtype
     if isinstance(b.traced, torch.Tensor):
         return from_torch(b.traced.dtype)
-    return float32 if not numbers or any(isinstance(v, float) for v in numbers) else b.result_dtype(*numbers)
+    return b.result_dtype(*numbers) if numbers else b.float_dtype
 
 
 def _filled(b: Emitter, size: Sequence[Size], value: Number, dtype: DType) -> Expr:

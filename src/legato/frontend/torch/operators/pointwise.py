@@ -49,7 +49,7 @@ def mul(b: Emitter, self: Value, other: Value) -> Expr:
 
 @aten("div")
 def div(b: Emitter, self: Value, other: Value, *, rounding_mode: str | None = None) -> Expr:
-    """Of integers a float32, unless rounded."""
+    """Of integers a float, unless rounded."""
     if rounding_mode is None:
         return combined(b, b.divide, self, other, to_float=True, all_digits=True)
     if rounding_mode not in ("floor", "trunc"):

@@ -16,7 +16,7 @@ Tensors = Sequence[Expr]
 _LSTM_MODE = 2  # of mkldnn_rnn_layer
 
 
-@aten("lstm.input")
+@aten("lstm.input", "legato::lstm")
 def lstm(
     b: Emitter, input: Expr, hx: Tensors, params: Tensors, has_biases: bool, num_layers: int, dropout: float,
     train: bool, bidirectional: bool, batch_first: bool,
@@ -26,7 +26,7 @@ def lstm(
     return layers(b, LSTM, input, hx, params, has_biases, num_layers, bidirectional, batch_first)
 
 
-@aten("gru.input")
+@aten("gru.input", "legato::gru")
 def gru(
     b: Emitter, input: Expr, hx: Expr, params: Tensors, has_biases: bool, num_layers: int, dropout: float, train: bool,
     bidirectional: bool, batch_first: bool,
@@ -35,7 +35,7 @@ def gru(
     return layers(b, GRU, input, (hx,), params, has_biases, num_layers, bidirectional, batch_first)
 
 
-@aten("rnn_tanh.input")
+@aten("rnn_tanh.input", "legato::rnn_tanh")
 def rnn_tanh(
     b: Emitter, input: Expr, hx: Expr, params: Tensors, has_biases: bool, num_layers: int, dropout: float, train: bool,
     bidirectional: bool, batch_first: bool,
@@ -44,7 +44,7 @@ def rnn_tanh(
     return layers(b, TANH, input, (hx,), params, has_biases, num_layers, bidirectional, batch_first)
 
 
-@aten("rnn_relu.input")
+@aten("rnn_relu.input", "legato::rnn_relu")
 def rnn_relu(
     b: Emitter, input: Expr, hx: Expr, params: Tensors, has_biases: bool, num_layers: int, dropout: float, train: bool,
     bidirectional: bool, batch_first: bool,

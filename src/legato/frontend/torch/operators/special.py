@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from legato.base.dtype import float32, float64
+from legato.base.dtype import float64
 from legato.frontend.torch.emitter import Emitter, Value
 from legato.frontend.torch.operators._operands import combined, is_negative, widened
 from legato.frontend.torch.signature import aten
@@ -176,6 +176,6 @@ def _even_powers(b: Emitter, x: Expr, terms: Sequence[float]) -> Expr:
 
 
 def _in_float64(b: Emitter, f: Callable[[Expr], Expr], x: Expr) -> Expr:
-    """`f` of floats in float64; integers give float32."""
-    dtype = b.dtype(x) if b.dtype(x).is_float else float32
+    """`f` of floats in float64; integers give floats."""
+    dtype = b.dtype(x) if b.dtype(x).is_float else b.float_dtype
     return b.to(f(b.to(x, float64)), dtype)

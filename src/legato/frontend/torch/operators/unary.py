@@ -1,4 +1,4 @@
-"""Functions of one tensor, element by element. Integers are float32 in those that give floats."""
+"""Functions of one tensor, element by element. Integers are floats in those that give floats."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from legato.base.errors import UnsupportedError
 from legato.frontend.torch.emitter import Emitter, Size
 from legato.frontend.torch.signature import aten
 from legato.ir.expr import Expr
+from legato.ir.types import Dim
 
 
 @aten("view", "view_copy", "_unsafe_view")
@@ -130,6 +131,8 @@ def as_strided(
     stride: tuple[Size, ...],
     storage_offset: Size | None = None,
 ) -> Expr:
+    if _is_whole(b, self, size, stride, storage_offset):
+        return b.in_shape(self, b.sizes_of(size))
     at = _memory_places(b, self, size, stride, storage_offset)
     return b.take(b.flat(self), at, axis=0)
 
@@ -148,10 +151,28 @@ def as_strided_scatter(
     return b.in_shape(written, b.dims_of(self))
 
 
+def _is_whole(b: Emitter, x: Expr, size: Sequence[Size], stride: Sequence[Size], offset: Size | None) -> bool:
+    """Whether a size and strides name all elements of `x` in row-major order, be there symbols or not."""
+    if not _is_row_major(b) or b.size(offset or 0) != const(0):
+        return False
+    expected: Dim = const(1)
+    for d, s in zip(reversed(b.sizes_of(size)), reversed(stride), strict=True):
+        if d != const(1):  # along one element no stride counts
+            if not prove_equal(b.size(s), expected):
+                return False
+            expected = b.product((d, expected))
+    return prove_equal(expected, b.product(b.dims_of(x)))
+
+
+def _is_row_major(b: Emitter) -> bool:
+    """Whether the elements of the operand begin where its memory does, and lie in row-major order there."""
+    traced = b.traced_input(0)
+    return isinstance(traced, torch.Tensor) and traced.is_contiguous() and traced.storage_offset() == 0
+
+
 def _memory_places(b: Emitter, x: Expr, size: Sequence[Size], stride: Sequence[Size], offset: Size | None) -> Expr:
     """The places in the row-major elements of `x` that a size and strides of its memory name."""
-    traced = b.traced_input(0)
-    if not isinstance(traced, torch.Tensor) or not traced.is_contiguous() or traced.storage_offset() != 0:
+    if not _is_row_major(b):
         raise UnsupportedError("strides over memory that is not known to be in row-major order", hint="use views")
     sizes, steps = b.sizes_of(size), [b.literal(s, "a stride") for s in stride]
     first = b.literal(offset or 0, "an offset")
