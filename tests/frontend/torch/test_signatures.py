@@ -57,7 +57,7 @@ def _convert(b: Any, self: Any) -> Any:
         ({1: _convert}, "names the operator 1"),
         ({"aten::relu": 3}, "is 3, wanted a function"),
     ],
-    ids=str,
+    ids=lambda value: str(*value) if isinstance(value, dict) else value,
 )
 def test_converters_are_functions_by_the_names_of_operators(custom: Any, told: str) -> None:
     with pytest.raises(ImportModelError, match=r"(?s)" + told):
