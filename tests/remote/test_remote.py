@@ -233,6 +233,21 @@ def test_connections_that_end(machine: Machine, artifact: Path) -> None:
     assert "ended with exit code 1: TypeError: 'NoneType' object is not callable" in message
 
 
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (r"\000\000\000\000\000\000\000\002no", "answers what is no JSON"),
+        (r"\000\000\000\000\000\000\000\002[]", "answers a list"),
+        (r"\000\000\000\000\000\000\000\002{}", "answers something else than what it is"),
+        (r"\377\377\377\377\377\377\377\377", "bytes, for which there is no room"),
+        (r"\000\000\000", "ended with exit code 0"),
+    ],
+)
+def test_answers_of_somebody_else(answer: str, why: str, machine: Machine, artifact: Path) -> None:
+    machine.put("python3", f"printf 'legato 1\\n{answer}'")
+    assert why in fails(RunError, "ssh://lab", artifact)
+
+
 def test_errors_there_are_errors_here(machine: Machine, artifact: Path) -> None:
     message = fails(RunError, "ssh://lab", artifact, fill=None, dims={"m": 3})
     assert message.startswith("lab: 'm' is not a dim of an input")

@@ -20,7 +20,7 @@ from typing import IO, Any, Final, NoReturn, Self
 
 from legato.base import errors
 from legato.base.dataclass import dataclass
-from legato.base.errors import InternalError, LegatoError, PlatformError, RunError
+from legato.base.errors import LegatoError, PlatformError, RunError
 from legato.base.target import Target, best, missing_features, target
 from legato.remote._far import GREETING
 from legato.remote.arrays import pack, unpack
@@ -37,6 +37,7 @@ _LINES: Final = 1000  # of what a login shell may print
 _LINE: Final = 1 << 16
 _PATIENCE: Final = 5.0  # seconds that ssh has to end
 _CHUNK: Final = 1 << 20
+_FACTS: Final = ("inputs", "load", "threads")
 _LENGTH: Final = struct.Struct(">Q")
 
 Tell = Callable[[str], None]
@@ -80,6 +81,8 @@ class Connection:
             self._learn(self._json())
         except BaseException as error:
             self.__exit__(type(error))
+            if isinstance(error, KeyError | TypeError | ValueError | AttributeError):
+                raise self._strange("something else than what it is") from error
             raise
         return self
 
@@ -135,7 +138,7 @@ class Connection:
             raise PlatformError(
                 f"{self.place}: {self.place.python} {found}, and {NUMPY} or newer is wanted\n  hint: {hint}"
             )
-        self.cpu, self._flags = facts["cpu"], frozenset(facts["flags"])
+        self.cpu, self._flags = str(facts["cpu"]), frozenset(map(str, facts["flags"]))
 
     @property
     def target(self) -> Target:
@@ -170,7 +173,7 @@ class Connection:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         sent = [("zip", hashlib.sha256(package).hexdigest()), ("legato", digest)]
         self._send({"files": sent, "job": dict(job) | {"given": ordered}})
-        for kind in self._json()["missing"]:
+        for kind in self._json().get("missing", ()):
             tell(f"sending {'the runtime' if kind == 'zip' else artifact.name} to {self.place}")
             if kind == "zip":
                 self._write(_LENGTH.pack(len(package)) + package)
@@ -187,8 +190,10 @@ class Connection:
                 tell(f"{self.place}: {found['told']}")
             elif "error" in found:
                 raise self._error_of(found["error"])
+            elif (done := found.get("done", {})).keys() < {*_FACTS, "blocks" if measures else "seconds"}:
+                raise self._strange("something else than results")
             else:
-                return Reply(found["done"], {} if measures else unpack(self._frame()))
+                return Reply(done, {} if measures else unpack(self._frame()))
 
     def _error_of(self, error: Mapping[str, str]) -> LegatoError:
         """The error that the other machine had, of its class."""
@@ -218,13 +223,23 @@ class Connection:
 
     def _frame(self) -> bytes:
         (size,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
-        return self._exactly(size)
+        try:
+            return self._exactly(size)
+        except (MemoryError, OverflowError):
+            raise self._strange(f"{size} bytes, for which there is no room") from None
 
     def _json(self) -> dict[str, Any]:
-        found = json.loads(self._frame())
+        try:
+            found = json.loads(self._frame())
+        except (ValueError, RecursionError):
+            raise self._strange("what is no JSON") from None
         if not isinstance(found, dict):
-            raise InternalError(f"{self.place}: got {type(found).__name__}, wanted an object")
+            raise self._strange(f"a {type(found).__name__}")
         return found
+
+    def _strange(self, what: str) -> RunError:
+        """The error of an answer that this Legato's own program would not give."""
+        return RunError(f"{self.place} answers {what}: it does not run what was sent")
 
     def _exactly(self, size: int) -> bytes:
         found = self._in.read(size)
