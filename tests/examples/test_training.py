@@ -178,6 +178,7 @@ def test_a_tree_network_learns_as_in_pytorch(example: Example) -> None:
     np.testing.assert_allclose(got, wanted, rtol=1e-4)
 
 
+@pytest.mark.heavy
 def test_examples_stop_and_go_on(example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = example("train_mlp")
 

@@ -53,7 +53,7 @@ AGAIN = {
     *(Form(f"{name}_batch", False) for name in ("vgg16", "bert_base", "resnet50", "resnet18")),
     *(Form(name, False) for name in ("ppocr_det", "ppocr_cls", "ppocr_rec")),
     Form("basic_pitch", True),
-    *(Form(name, True) for name in ("vgg16", "bert_base", "inception_v3", "convnext_tiny")),
+    *(Form(name, True) for name in ("vgg16", "bert_base", "inception_v3", "convnext_tiny", "densenet121")),
 }
 
 

@@ -139,7 +139,7 @@ def flat(args: list[Any]) -> list[Any]:
     return [x for a in args for x in leaves(a)]
 
 
-@pytest.mark.parametrize(("op", "sample"), chosen(2))
+@pytest.mark.parametrize(("op", "sample"), chosen(3))
 def test_interpreted(op: Op, sample: Sample) -> None:
     """Type, text and result."""
     values = arguments(op, sample)
@@ -156,7 +156,7 @@ def test_interpreted(op: Op, sample: Sample) -> None:
 FAILED = {"matrix_set_diag-2", "matrix_set_diag-3", "qnn.dequantize-5", "rdft-4"}  # once; they are tried in any run
 
 
-@pytest.mark.parametrize(("op", "sample"), chosen(4, [op for op in OPS if op.expand], FAILED))
+@pytest.mark.parametrize(("op", "sample"), chosen(6, [op for op in OPS if op.expand], FAILED))
 def test_expanded(op: Op, sample: Sample) -> None:
     """What an operator is made of gives what its reference gives; it is not compiled, so many are tried."""
     values = arguments(op, sample)

@@ -25,6 +25,7 @@ def test_programs_are_what_pytorch_runs(name: str) -> None:
     np.testing.assert_allclose(evaluate(net.program(), [*params.values(), *given.values()]), wanted, rtol=1e-5)
 
 
+@pytest.mark.heavy
 def test_the_tree_is_what_pytorch_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(training.ROOT / "examples"))
     ours, theirs = (training.step_of(engine, "tree_lstm", 1) for engine in ("legato", "torch"))
