@@ -19,6 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from legato.base.dataclass import dataclass
+from legato.base.errors import TypeCheckError
 from legato.base.node import post_order, rebuild
 from legato.infer.builder import Builder
 from legato.ir.expr import Call, Expr, Function
@@ -65,7 +66,10 @@ def _flattened(end: Expr) -> Call | None:
     attrs = _dilated(conv.attrs, begin.attrs.block_shape, begin.attrs.paddings, end.attrs.crops)
     if begin.attrs.block_shape != end.attrs.block_shape or outside != 0 or np.signbit(outside) or attrs is None:
         return None
-    made = Builder(span=end.span).call_op(conv.op, (begin.args[0], *conv.args[1:]), attrs)
+    try:
+        made = Builder(span=end.span).call_op(conv.op, (begin.args[0], *conv.args[1:]), attrs)
+    except TypeCheckError:  # the crops leave nothing: its kernel would reach over more than there is
+        return None
     return made if made.ty == end.ty else None
 
 
