@@ -343,11 +343,11 @@ def test_flags_that_hints_name(command: Any) -> None:
 def test_settings_that_hints_name(monkeypatch: pytest.MonkeyPatch) -> None:
     from legato.base import config
 
-    monkeypatch.setenv("LEGATO_THREDS", "2")
+    monkeypatch.setenv("LEGATO_TREADS", "2")
     config.config.cache_clear()
     text = said(config.config)
     (name,) = re.findall(r"did you mean (\w+)\?", text)
-    monkeypatch.delenv("LEGATO_THREDS")
+    monkeypatch.delenv("LEGATO_TREADS")
     monkeypatch.setenv(name, "2")
     config.config.cache_clear()
     assert config.config().threads == 2

@@ -23,6 +23,8 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {  # the ends of names of files, 
     "generators": _SCRIPTS,
     "trace": ("json",),
     "html": ("html",),
+    "svg": ("svg",),
+    "dot": ("dot", "gv"),
 }
 _OUTPUTS: Final[Mapping[str, tuple[str, ...]]] = {  # of -o, by verb
     "compile": ("legato",),
