@@ -88,6 +88,7 @@ def test_every_argument_is_known() -> None:
     }
     assert {name for _, name in free} == {
         "--shape", "--constant", "--threads", "--seed", "--dim", "--rounds", "--max-rounds", "--block", "--seconds",
+        "--on",
     }  # fmt: skip
 
 
