@@ -62,7 +62,7 @@ def check(func: Function, args: Sequence[Array], target: Target, stored: int = 1
         assert exe.with_threads(threads)(*args).tobytes() == got.tobytes()
 
 
-@examples(15, fuzz=False, heavy=40)
+@examples(8, fuzz=False, heavy=40)
 @given(st.integers(1, 17), st.integers(1, 40), st.integers(1, 70), st.sampled_from((1, 2, 3)), st.integers(1, 2),
        st.booleans(), st.sampled_from(MACHINES))  # fmt: skip
 def test_convolutions(
@@ -77,7 +77,7 @@ def test_convolutions(
     check(b.function([x] if constant else [x, w], b.nn.relu(y)), [data] if constant else [data, weight], target)
 
 
-@examples(15, fuzz=False, heavy=40)
+@examples(8, fuzz=False, heavy=40)
 @given(st.integers(1, 30), st.integers(1, 40), st.integers(1, 70), st.booleans(), st.booleans(), st.booleans(),
        st.sampled_from(MACHINES))  # fmt: skip
 def test_products(m: int, k: int, n: int, first: bool, second: bool, constant: bool, target: Target) -> None:
