@@ -78,7 +78,6 @@ NAV: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
     "Project": (
         ("Changes", "CHANGELOG.md"),
         ("Versions", "docs/versions.md"),
-        ("The first day", "docs/first_day.md"),
         ("Reliability", "docs/reliability.md"),
         ("Security", "SECURITY.md"),
         ("Contributing", "CONTRIBUTING.md"),
