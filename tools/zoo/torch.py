@@ -44,7 +44,7 @@ def paragraph(rows: Mapping[str, Mapping[str, Any]]) -> str:
         text += (
             f"\nThrough `torch.compile`, {summary(through)}."
             f"\n{whole} run without an operator in eager or a graph break; {native:,} of {operators:,} operators are in"
-            f"\nLegato's programs, and {again} graphs were compiled again (PyTorch does so for a batch of one)."
+            f"\nLegato's programs, and {again} graphs were compiled again (most for a batch of one, as PyTorch has it)."
         )
     return text
 
