@@ -209,10 +209,10 @@ def _squared(row: Array, w: Array, s: Array) -> Array:
 
 
 OWN = [
-    pytest.param(cell("squared", _squared_step, _squared), LaunchKind.GANG, id="a weight that is read twice"),
-    pytest.param(cell("twice", _twice_step, _twice), LaunchKind.GANG, id="two products, one of the other"),
+    pytest.param(cell("squared_scan", _squared_step, _squared), LaunchKind.GANG, id="a weight that is read twice"),
+    pytest.param(cell("twice_scan", _twice_step, _twice), LaunchKind.GANG, id="two products, one of the other"),
     pytest.param(
-        cell("largest", _largest_step, lambda row, w, s: (w + s).max(1) - row), LaunchKind.ALONE, id="not of sums"
+        cell("largest_scan", _largest_step, lambda row, w, s: (w + s).max(1) - row), LaunchKind.ALONE, id="not of sums"
     ),
 ]
 
