@@ -233,6 +233,17 @@ def test_connections_that_end(machine: Machine, artifact: Path) -> None:
     assert "ended with exit code 1: TypeError: 'NoneType' object is not callable" in message
 
 
+def test_programs_that_need_more_than_is_sent_are_refused(machine: Machine, tmp_path: Path) -> None:
+    head, path = '#[version = "0.0.5"]\n', tmp_path / "more.legato"
+    legato.compile(legato.parse(head + "def @main(%x: Tensor[(n,), string]) { strings.concat(%x, %x) }")).save(path)
+    message = fails(RunError, "ssh://lab", path)
+    assert "lab: the program calls strings.concat, which Python runs: that is not sent along" in message
+    legato.compile(legato.parse(head + "def @main(%x: Tensor[(3,), float32]) { Cons(%x, Nil) }")).save(path)
+    assert "lab: the program takes or gives values of data types: only arrays are sent" in fails(
+        RunError, "ssh://lab", path
+    )
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
