@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from legato.base import codes
-from legato.base.codes import as_kind, decode, encode, has_codes
+from legato.base.codes import as_kind, decode, encode, has_codes, restored, stored
 from legato.base.dtype import BY_NAME, STORAGE_DTYPES, DType, bfloat16, dtype, float32
 from legato.base.formats import IntFormat
 
@@ -98,3 +100,18 @@ def test_the_other_form_of_codes() -> None:
     ]
     with pytest.raises(Exception, match="unknown dtype 'void16'"):
         dtype(bfloat16.codes)  # with ml_dtypes, records are no dtype of the language
+
+
+@pytest.mark.parametrize("kind", [*KINDS, float32], ids=ids)
+def test_arrays_come_back_from_files(kind: DType, tmp_path: Path) -> None:
+    array = encode(np.float32([[1, 0, 1]]), kind)
+    np.save(tmp_path / "x.npy", stored(array, "x"), allow_pickle=False)
+    found = np.load(tmp_path / "x.npy", allow_pickle=False)
+    again = restored(found, kind)
+    assert again.dtype == array.dtype
+    assert again.tobytes() == array.tobytes()
+    assert restored(again, kind) is again
+    assert stored(found, "x").dtype == found.dtype
+    assert restored(found).dtype == (found.dtype if kind.is_storage else array.dtype)
+    other = restored(np.zeros(2, "V4"), kind)
+    assert other.dtype == "V4", "bytes of another size are left as they are"

@@ -13,8 +13,9 @@ import numpy as np
 from legato.base.dtype import BY_NAME, DType, bfloat16, dtype
 from legato.base.formats import FloatFormat, IntFormat, PowerFormat
 from legato.base.storage import decoded, encoded, to_odd, whole
+from legato.base.strings import as_stored
 
-__all__ = ["as_kind", "decode", "encode", "has_codes"]
+__all__ = ["as_kind", "decode", "encode", "has_codes", "is_nameless", "restored", "stored"]
 
 Array = np.ndarray[Any, Any]
 
@@ -27,6 +28,29 @@ def has_codes(kind: DType) -> bool:
 def as_kind(x: Array, kind: DType) -> Array:
     """Codes in the other form in the form that `kind.numpy` is; other arrays as they are."""
     return x.view(kind.numpy) if has_codes(kind) and x.dtype == kind.codes else x
+
+
+def is_nameless(x: Array) -> bool:
+    """Whether an array is of bytes that say nothing of what they are: what NumPy's files have for codes."""
+    return bool(x.dtype == np.dtype((np.void, x.itemsize)))
+
+
+def stored(x: Array, what: str) -> Array:
+    """An array as NumPy's files have it without pickles: codes as bytes, strings as text (`as_stored`, whose error
+    begins with `what`). Others as they are."""
+    if is_nameless(x):
+        return x
+    return x.view(f"V{x.itemsize}") if has_codes(dtype(x.dtype)) else as_stored(x, what)
+
+
+def restored(x: Array, kind: DType | None = None) -> Array:
+    """Bytes of such a file as the codes of `kind` that they are; where nobody says which, two bytes are bfloat16's.
+    Others as they are."""
+    if not is_nameless(x):
+        return x
+    if kind is None and x.itemsize == bfloat16.bytes:
+        kind = bfloat16
+    return x.view(kind.numpy) if kind is not None and has_codes(kind) and x.itemsize == kind.bytes else x
 
 
 def decode(x: Array) -> Array:

@@ -248,23 +248,16 @@ def read_arrays(path: Path) -> dict[str, np.ndarray] | list[np.ndarray]:
     """The arrays of a .npz file by name, or the one in a .npy file; RunError where it is neither."""
     import numpy as np
 
+    from legato.base.codes import restored
+
     with open_regular(path) as file:
         try:
             found: Any = np.load(file, allow_pickle=False)
             if isinstance(found, np.ndarray):
-                return [_restored(found)]
+                return [restored(found)]
         except Exception as error:  # whatever NumPy makes of other bytes
             raise RunError(f"{path} holds no arrays: wanted a .npz or .npy file") from error
         try:
-            return {name: _restored(found[name]) for name in found.files}
+            return {name: restored(found[name]) for name in found.files}
         except Exception as error:  # the same
             raise RunError(f"{path} holds what is no array: {error}") from error
-
-
-def _restored(array: np.ndarray) -> np.ndarray:
-    """NumPy's files know bfloat16 as two bytes of nothing in particular."""
-    if array.dtype.kind == "V" and array.dtype.itemsize == 2:
-        from legato.base.dtype import bfloat16
-
-        return array.view(bfloat16.numpy)
-    return array

@@ -65,14 +65,9 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     RunError for strings that such a file would change."""
     import numpy as np
 
-    from legato.base.codes import has_codes
-    from legato.base.dtype import dtype
-    from legato.base.strings import as_stored
+    from legato.base.codes import stored
 
-    known = {
-        name: a.view(f"V{a.itemsize}") if has_codes(dtype(a.dtype)) else as_stored(a, name)
-        for name, a in arrays.items()
-    }
+    known = {name: stored(array, name) for name, array in arrays.items()}
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from legato.base.codes import decode, encode, has_codes
+from legato.base.codes import decode, encode, has_codes, restored, stored
 from legato.base.dtype import DType, dtype
 from legato.base.errors import RunError
-from legato.base.strings import as_stored
 from legato.ray._rows import Array, require_names
 from legato.runtime.program import FunctionInfo, TensorInfo
 
@@ -88,23 +87,13 @@ def from_npz(body: bytes, info: FunctionInfo) -> dict[str, Array]:
     kinds = {tensor.name: dtype(tensor.dtype) for tensor in info.inputs}
     try:
         with np.load(io.BytesIO(body), allow_pickle=False) as file:
-            return {name: _restored(file[name], kinds.get(name)) for name in file.files}
+            return {name: restored(file[name], kinds.get(name)) for name in file.files}
     except Exception as error:  # whatever NumPy makes of other bytes
         raise RunError(f"the request is no .npz file of arrays: {error}") from None
-
-
-def _restored(array: Array, kind: DType | None) -> Array:
-    """NumPy's files know codes as bytes of nothing in particular."""
-    is_bytes = kind is not None and array.dtype.kind == "V" and array.dtype.itemsize == kind.numpy.itemsize
-    return array.view(kind.numpy) if is_bytes and kind is not None else array
 
 
 def to_npz(outputs: Mapping[str, Array]) -> bytes:
     """A .npz file of the outputs; codes as bytes."""
     file = io.BytesIO()
-    known = {
-        name: a.view(f"V{a.itemsize}") if has_codes(dtype(a.dtype)) else as_stored(a, name)
-        for name, a in outputs.items()
-    }
-    np.savez(file, allow_pickle=False, **known)
+    np.savez(file, allow_pickle=False, **{name: stored(array, name) for name, array in outputs.items()})
     return file.getvalue()

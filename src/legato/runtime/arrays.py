@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 
 from legato.base.arrays import kind_of, viewed
-from legato.base.codes import as_kind, has_codes
+from legato.base.codes import as_kind, has_codes, restored
 from legato.base.dtype import DType, dtype, int64
 from legato.base.errors import RunError
 from legato.base.strings import is_text
@@ -20,8 +19,6 @@ from legato.runtime.signature import Shape, fault
 
 __all__ = ["argument", "as_array", "by_name", "check_donated", "check_out", "check_overlap", "empty", "extent_array",
            "ready", "typed"]  # fmt: skip
-
-_OPAQUE: Final = np.dtype("V1")  # what NumPy's files have for codes of at most 8 bits
 
 
 def empty(shape: Sequence[int], kind: np.dtype[np.generic]) -> np.ndarray:
@@ -84,8 +81,8 @@ def ready(array: np.ndarray, tensor: TensorInfo, kind: np.dtype[np.generic]) -> 
         if array.dtype.newbyteorder() == kind:
             return np.ascontiguousarray(array, kind).reshape(array.shape)
         wanted = dtype(tensor.dtype)
-        if array.dtype == _OPAQUE and wanted.is_storage:
-            return ready(array.view(kind), tensor, kind)
+        if (codes := restored(array, wanted)) is not array:
+            return ready(codes, tensor, kind)
         if has_codes(wanted) and array.dtype == wanted.codes:
             return ready(as_kind(array, wanted), tensor, kind)
         hint = f"x.astype({tensor.dtype!r}) converts it"
