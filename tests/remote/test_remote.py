@@ -116,12 +116,21 @@ def test_strings_and_bfloat16_come_back() -> None:
     arrays = {
         "a": np.arange(6, dtype=np.float32).reshape(2, 3).T, "b": np.array(3, ml_dtypes.bfloat16),
         "c": np.array([["ü", ""]], object), "d": np.zeros((0, 2), bool), "e": np.array([1, 2], ml_dtypes.int4),
+        "f": np.array([[1, 2], [3, 4]], np.int16)[:, 1], "g": np.array([b"\1", b"\2"], "V1"),
     }  # fmt: skip
     found = unpack(pack(arrays))
     assert list(found) == list(arrays)
     for name, array in arrays.items():
         assert found[name].dtype == array.dtype
         np.testing.assert_array_equal(found[name], array)
+
+
+@given(st.sampled_from(["f2", "f4", "f8", "i2", "i4", "i8", "u2", "u4", "u8"]), st.sampled_from("<>"))
+def test_numbers_are_the_same_in_either_order_of_bytes(kind: str, order: str) -> None:
+    array = np.array([[1, 2, 300]], order + kind)
+    found = unpack(pack({"x": array}))["x"]
+    assert found.dtype == kind
+    np.testing.assert_array_equal(found, array)
 
 
 @given(st.binary(max_size=40), st.integers(0, 200))
@@ -280,6 +289,24 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         code = int(end.code or 0)
     said = capsys.readouterr()
     return code, said.out, said.err
+
+
+def test_files_of_other_orders_of_bytes_and_of_codes(
+    machine: Machine, artifact: Path, x: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `run` takes here, and what it writes, is taken there."""
+    import ml_dtypes
+
+    np.save("swapped.npy", x.astype(">f4"))
+    assert command(capsys, "run", "relu.legato", "-i", "swapped.npy", "-o", "y.npz", "--on", "ssh://lab")[0] == 0
+    with np.load("y.npz") as file:
+        np.testing.assert_array_equal(file["output"], np.maximum(x, 0))
+    text = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(3,), int4]) { (%x, cast(%x, dtype="int32")) }'
+    legato.compile(legato.parse(text)).save("codes.legato")
+    np.save("codes.npy", np.array([1, -8, 7], ml_dtypes.int4).view("V1"))
+    assert command(capsys, "run", "codes.legato", "-i", "codes.npy", "-o", "z.npz", "--on", "ssh://lab")[0] == 0
+    with np.load("z.npz") as file:
+        assert [file[name].tolist() for name in file.files][1] == [1, -8, 7]
 
 
 def test_run_on(

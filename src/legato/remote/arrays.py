@@ -17,6 +17,8 @@ from legato.base.errors import RunError
 __all__ = ["pack", "unpack"]
 
 _LENGTH: Final = struct.Struct(">Q")
+_CODES: Final = "codes"  # in the place of a dtype: bytes of a file of NumPy's, of which the program says what they are
+_BYTE: Final = np.dtype("V1")
 
 
 def pack(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -24,11 +26,15 @@ def pack(arrays: Mapping[str, np.ndarray]) -> bytes:
     heads: list[list[Any]] = []
     bodies: list[bytes] = []
     for name, array in arrays.items():
+        if array.dtype == _BYTE:
+            heads.append([name, _CODES, list(array.shape), None])
+            bodies.append(array.tobytes())
+            continue
         kind = dtype(array.dtype)
         texts = array.ravel().tolist() if kind.is_string else None
         heads.append([name, kind.name, list(array.shape), texts])
         if texts is None:
-            bodies.append(array.tobytes())
+            bodies.append(np.asarray(array, array.dtype.newbyteorder("=")).tobytes())
     head = json.dumps(heads).encode()
     return b"".join([_LENGTH.pack(len(head)), head, *bodies])
 
@@ -41,13 +47,13 @@ def unpack(data: bytes) -> dict[str, np.ndarray]:
         found: dict[str, np.ndarray] = {}
         for name, kind, shape, texts in json.loads(data[_LENGTH.size : start]):
             if texts is None:
-                numpy, count = BY_NAME[kind].numpy, math.prod(shape)
+                numpy, count = _BYTE if kind == _CODES else BY_NAME[kind].numpy, math.prod(shape)
                 found[name] = np.frombuffer(data, numpy, count, start).reshape(shape).copy()
                 start += count * numpy.itemsize
             else:
                 array = np.empty(len(texts), object)
                 array[:] = texts
                 found[name] = array.reshape(shape)
-    except (struct.error, ValueError, KeyError, TypeError) as error:
+    except (struct.error, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(f"the arrays that were sent cannot be read: {error}") from error
     return found

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from legato.base.codes import restored
 from legato.base.dtype import dtype
 from legato.base.errors import LegatoError, RunError
 from legato.remote.arrays import pack, unpack
@@ -34,6 +35,7 @@ def answer(job: Mapping[str, Any], path: str, receive: Receive, send: Send) -> N
         arrays = list(given.values()) if given is not None and job["given"] == "in order" else given
         info = exe.program.functions[exe.function]
         inputs = feeds(info, arrays, job["fill"] or "random", dims=job["dims"], seed=job["seed"])
+        inputs = {leaf.name: restored(inputs[leaf.name], dtype(leaf.dtype)) for leaf in info.inputs}
         shapes = [f"{name}: {dtype(array.dtype)}{list(array.shape)}" for name, array in inputs.items()]
         facts = {"threads": exe.threads, "load": loaded, "inputs": shapes}
         if job["rounds"]:
