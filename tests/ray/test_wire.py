@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from legato.base.dtype import ALL_DTYPES, STORAGE_DTYPES, DType
 from legato.base.errors import InternalError, LegatoError, RunError
 from legato.ray._predict import Columns
 from legato.ray._rows import Array, Row, Rows
 from legato.ray._serve import Answers, raised
 from legato.ray._wire import JSON, NPZ, described, from_json, from_npz, to_json, to_npz
+from legato.runtime.program import TensorInfo
 from tests.ray.programs import BFLOAT, HEAD, NET, STRINGS, compiled, random
 
 KINDS = HEAD + (
@@ -41,6 +44,28 @@ def test_json_there_and_back() -> None:
     assert from_json(body(x="ü"), info(STRINGS))["x"] == "ü"
     half = from_json(body(x=[1, 0.1, 2]), info(BFLOAT))["x"]
     assert json.loads(to_json({"y": half})) == {"outputs": {"y": [1.0, 0.10009765625, 2.0]}}
+
+
+def row_of(kind: DType, *size: int) -> Any:
+    """What is known of a program with one input, `x`."""
+    return SimpleNamespace(inputs=(TensorInfo("x", kind.name, ("n", *size)),))
+
+
+@pytest.mark.parametrize("kind", [*ALL_DTYPES, *STORAGE_DTYPES], ids=str)
+def test_json_of_every_dtype(kind: DType) -> None:
+    """Its smallest and its largest number come there and back, beyond them and in between there is none."""
+    is_whole = "int" in kind.name
+    numbers = [kind.min, kind.max, 1] if is_whole else [True, False, True] if kind.is_bool else [1.0, 2.0, 0.5]
+    numbers = [1.0, 2.0, 1.0] if kind.name.startswith("float4") else numbers
+    row = from_json(body(x=numbers), row_of(kind, 3))
+    assert row["x"].dtype == kind.numpy
+    again = json.loads(to_json(row))["outputs"]["x"]
+    assert again == numbers
+    assert [type(number) for number in again] == [type(number) for number in numbers]
+    assert from_json(body(x=[]), row_of(kind, 0))["x"].dtype == kind.numpy
+    for wrong in ([kind.min - 1, 0], [0, kind.max + 1], [0.5, 1.0], ["NaN", 1]) if is_whole or kind.is_bool else ():
+        with pytest.raises(RunError, match=f"wanted nested lists of {kind}"):
+            from_json(body(x=wrong), row_of(kind, 2))
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from legato.base.codes import decode, encode, has_codes, restored, stored
+from legato.base.codes import decode, encode, restored, stored
 from legato.base.dtype import DType, dtype
 from legato.base.errors import RunError
+from legato.base.formats import IntFormat
 from legato.ray._rows import Array, require_names
 from legato.runtime.program import FunctionInfo, TensorInfo
 
@@ -48,21 +49,26 @@ def _array(value: object, tensor: TensorInfo) -> Array:
     kind = dtype(tensor.dtype)
     wanted = f'input "{tensor.name}": wanted nested lists of {kind}'
     try:
-        found = np.asarray(value, object) if kind.is_string else np.asarray(value)
         if kind.is_string:
-            return found
-        if found.dtype.kind == "U" and kind.is_float:  # "NaN" and its like
+            return np.asarray(value, object)
+        is_whole, found = _is_whole(kind), np.asarray(value)
+        if found.dtype.kind == "U" and not is_whole:  # "NaN" and its like
             found = np.asarray(value, np.float64)
-        if found.dtype.kind not in "biuf" or not np.can_cast(found.dtype, _carrier(kind), "same_kind"):
+        if is_whole and found.dtype.kind in "fO" and all(isinstance(n, int) for n in np.asarray(value, object).flat):
+            found = np.asarray(value, np.uint64)  # small ones beside such that int64 lacks make floats
+        if found.size and found.dtype.kind not in ("biu" if is_whole else "biuf"):
             raise RunError(f"{wanted}, got {found.dtype}")
-        return np.asarray(value, kind.numpy) if kind.is_int else encode(found, kind)
+        beyond = found[(found < kind.min) | (found > kind.max)] if is_whole else found[:0]
+        if beyond.size:
+            raise RunError(f"{wanted}: {beyond[0]} is not from {kind.min} to {kind.max}")
+        return encode(found, kind)
     except (ValueError, TypeError, OverflowError) as error:
         raise RunError(f"{wanted}: {error}") from None
 
 
-def _carrier(kind: DType) -> np.dtype[Any]:
-    """What NumPy's rules of casting know in the place of a dtype."""
-    return np.dtype(np.float32) if has_codes(kind) else kind.numpy
+def _is_whole(kind: DType) -> bool:
+    """Whether its numbers are integers of a range; 0 and 1 of bool."""
+    return kind.is_int or kind.is_bool or (kind.is_storage and isinstance(kind.format, IntFormat))
 
 
 def to_json(outputs: Mapping[str, Array]) -> bytes:
@@ -71,9 +77,10 @@ def to_json(outputs: Mapping[str, Array]) -> bytes:
 
 
 def _lists(array: Array) -> Any:
-    if array.dtype.kind in "biuO":
-        return array.tolist()
-    wide = decode(array).astype(np.float64)
+    numbers = decode(array)
+    if numbers.dtype.kind in "biuO":
+        return numbers.tolist()
+    wide = numbers.astype(np.float64)
     if np.isfinite(wide).all():
         return wide.tolist()
     words = [value if np.isfinite(value) else _WORDS[str(value)] for value in wide.ravel().tolist()]
