@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import zipfile
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from legato.base.dtype import ALL_DTYPES, STORAGE_DTYPES, DType
 from legato.base.errors import InternalError, LegatoError, RunError
+from legato.ray import _serve, _wire
 from legato.ray._predict import Columns
 from legato.ray._rows import Array, Row, Rows
 from legato.ray._serve import Answers, raised
@@ -107,6 +110,48 @@ def test_npz_there_and_back() -> None:
         from_npz(pickled.getvalue(), info(BFLOAT))
 
 
+def packed(**arrays: Any) -> bytes:
+    file = io.BytesIO()
+    np.savez_compressed(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
+def test_requests_that_unpack_to_more_than_a_row_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of them is unpacked."""
+    fixed, symbolic, row = info(BFLOAT), info(NET), {"x": np.zeros(3, np.float32), "w": np.zeros(2, np.float32)}
+    assert from_npz(packed(**row), symbolic).keys() == row.keys()
+    monkeypatch.setattr(_wire, "MAX_NPZ", 100_000)
+    large, small = np.zeros(30_000, np.float32), np.zeros(20_000, np.float32)
+    twice = io.BytesIO(packed(x=small, w=small))
+    with zipfile.ZipFile(twice, "a") as file, pytest.warns(UserWarning, match="Duplicate"):
+        file.writestr("w.npy", b"")
+    other = io.BytesIO()
+    with zipfile.ZipFile(other, "w", zipfile.ZIP_BZIP2) as file:
+        file.writestr("x.npy", bytes(100))
+    monkeypatch.setattr(np, "load", None)
+    for data, program, why in (
+        (packed(x=large), fixed, r'input "x": got 120\d\d\d bytes, wanted at most 16432: it is x: bfloat16\[n, 3\]'),
+        (packed(x=np.zeros(3), nobody=large), fixed, "inputs: got x, nobody, wanted x"),
+        (packed(x=large, w=row["w"]), symbolic, r'input "x": got 120\d\d\d bytes, wanted at most 100000'),
+        (twice.getvalue(), symbolic, "two arrays of one name"),
+        (other.getvalue(), fixed, "packed in another way"),
+    ):
+        with pytest.raises(RunError, match=why):
+            from_npz(data, program)
+
+
+def test_bodies_that_are_too_large() -> None:
+    request = Requests(Answers(Rows(compiled(NET))))
+    for kind in (JSON, NPZ):
+        _, _, most = _serve._CARRIED[kind]
+        assert request("POST", kind, bytes(100))[0] == 400
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(_serve._CARRIED, kind, (*_serve._CARRIED[kind][:2], 5000))
+            assert request("POST", kind, bytes(5001))[0] == 413
+            assert request("POST", kind, bytes(5000))[0] == 400
+        assert most >= 1 << 26
+
+
 def test_what_a_row_is() -> None:
     assert described(info(NET)) == {
         "inputs": [{"name": "x", "type": "float32[m]"}, {"name": "w", "type": "float32[2]"}],
@@ -121,13 +166,14 @@ class Requests:
         self.answers = answers
 
     def __call__(self, method: str, kind: str, data: bytes) -> tuple[int, str, Any]:
-        async def read() -> bytes:
-            return data
+        async def parts() -> AsyncIterator[bytes]:
+            for start in range(0, len(data), 1000):
+                yield data[start : start + 1000]
 
         async def batch(row: Row) -> dict[str, Array] | LegatoError:
             return self.answers.of_rows([row])[0]
 
-        status, said, answer = asyncio.run(self.answers.http(method, kind, read, batch))
+        status, said, answer = asyncio.run(self.answers.http(method, kind, parts(), batch))
         return status, said, json.loads(answer) if said == JSON else answer
 
 

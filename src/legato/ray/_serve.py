@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterable
 from typing import TYPE_CHECKING, Any, Final
 
 from legato.base.errors import InternalError, LegatoError, PlatformError, RunError
 from legato.base.kinds import integer
 from legato.ray._rows import Array, Row, Rows
 from legato.ray._source import Program, Source, require_ray, threads_of
-from legato.ray._wire import JSON, NPZ, described, from_json, from_npz, to_json, to_npz
+from legato.ray._wire import JSON, MAX_JSON, MAX_NPZ, NPZ, described, from_json, from_npz, to_json, to_npz
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
 __all__ = ["deployment"]
 
-_CARRIED: Final = {NPZ: (from_npz, to_npz), "application/octet-stream": (from_npz, to_npz), JSON: (from_json, to_json)}
+_NPZ: Final = (from_npz, to_npz, MAX_NPZ)
+_CARRIED: Final = {NPZ: _NPZ, "application/octet-stream": _NPZ, JSON: (from_json, to_json, MAX_JSON)}
 _WAITING: Final = 4  # batches whose requests a replica may have taken: one runs, others fill up
 
 
@@ -72,7 +74,7 @@ def deployment(
             from starlette.responses import Response
 
             status, kind, body = await self.answers.http(
-                request.method, request.headers.get("content-type", JSON), request.body, self.batch
+                request.method, request.headers.get("content-type", JSON), request.stream(), self.batch
             )
             return Response(body, status, media_type=kind)
 
@@ -111,8 +113,10 @@ class Answers:
         if self._fatal is not None:
             raise self._fatal
 
-    async def http(self, method: str, content_type: str, read: Any, batch: Any) -> tuple[int, str, bytes]:
-        """Status, content type and body of the answer to a request whose body `read` gives; `batch` runs rows."""
+    async def http(
+        self, method: str, content_type: str, parts: AsyncIterable[bytes], batch: Any
+    ) -> tuple[int, str, bytes]:
+        """Status, content type and body of the answer to a request whose body comes in parts; `batch` runs rows."""
         kind = content_type.partition(";")[0].strip().lower()
         if method == "GET":
             return 200, JSON, json.dumps(described(self._rows.info)).encode()
@@ -120,9 +124,14 @@ class Answers:
             return _failed(405, RunError(f"{method}: wanted POST, or GET for what a row is"))
         if kind not in _CARRIED:
             return _failed(415, RunError(f"content type {kind!r}: wanted {JSON} or {NPZ}"))
-        decode, encode = _CARRIED[kind]
+        decode, encode, most = _CARRIED[kind]
+        body = bytearray()
+        async for part in parts:
+            body += part
+            if len(body) > most:
+                return _failed(413, RunError(f"the request is too large: wanted at most {most} bytes"))
         try:
-            row = decode(await read(), self._rows.info)
+            row = await asyncio.to_thread(decode, bytes(body), self._rows.info)
             return 200, kind, encode(raised(await batch(row)))
         except RunError as error:
             return _failed(400, error)

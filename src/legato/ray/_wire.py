@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,10 +17,14 @@ from legato.base.formats import IntFormat
 from legato.ray._rows import Array, require_names
 from legato.runtime.program import FunctionInfo, TensorInfo
 
-__all__ = ["JSON", "NPZ", "described", "from_json", "from_npz", "to_json", "to_npz"]
+__all__ = ["JSON", "MAX_JSON", "MAX_NPZ", "NPZ", "described", "from_json", "from_npz", "to_json", "to_npz"]
 
 JSON: Final = "application/json"
 NPZ: Final = "application/x-npz"
+MAX_JSON: Final = 1 << 26  # bytes of a request; lists take twenty times as much
+MAX_NPZ: Final = 1 << 28  # bytes of a request, and of what it unpacks to where the size of a row is not known
+_HEADER: Final = 1 << 14  # bytes of a .npy file before its elements
+_WIDEST: Final = 16  # bytes of an element of NumPy's
 _WORDS: Final = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}  # as protobuf's JSON has them
 
 
@@ -90,13 +95,46 @@ def _lists(array: Array) -> Any:
 
 
 def from_npz(body: bytes, info: FunctionInfo) -> dict[str, Array]:
-    """The row in a .npz file of arrays by name; RunError where it is none."""
-    kinds = {tensor.name: dtype(tensor.dtype) for tensor in info.inputs}
+    """The row in a .npz file of arrays by name; RunError where it is none. Nothing is unpacked but inputs, and of those
+    no more bytes than a row has."""
+    inputs = {tensor.name: tensor for tensor in info.inputs}
     try:
+        with zipfile.ZipFile(io.BytesIO(body)) as members:
+            _require_small(members.infolist(), info, inputs)
         with np.load(io.BytesIO(body), allow_pickle=False) as file:
-            return {name: restored(file[name], kinds.get(name)) for name in file.files}
+            return {name: restored(file[name], dtype(inputs[name].dtype)) for name in file.files}
+    except RunError:
+        raise
     except Exception as error:  # whatever NumPy makes of other bytes
         raise RunError(f"the request is no .npz file of arrays: {error}") from None
+
+
+def _require_small(members: Sequence[zipfile.ZipInfo], info: FunctionInfo, inputs: Mapping[str, TensorInfo]) -> None:
+    """RunError where the members are others than the inputs, or their arrays larger than those may be: some bytes
+    unpack to a thousand times as many."""
+    sizes = {member.filename.removesuffix(".npy"): member.file_size for member in members}
+    require_names(sizes, info)
+    if len(members) > len(sizes):
+        raise RunError("the request has two arrays of one name")
+    if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
+        raise RunError("the request is packed in another way than numpy.savez and numpy.savez_compressed do")
+    for name, size in sizes.items():
+        most = _most_bytes(inputs[name])
+        if size > most:
+            raise RunError(f'input "{name}": got {size} bytes, wanted at most {most}: it is {inputs[name]}')
+    if sum(sizes.values()) > max(MAX_NPZ, sum(map(_most_bytes, inputs.values()))):
+        raise RunError(f"the request has arrays of {sum(sizes.values())} bytes, wanted at most {MAX_NPZ}")
+
+
+def _most_bytes(tensor: TensorInfo) -> int:
+    """How long the file of an array may be that is given for an input: of a known shape what it needs, in whatever
+    dtype it comes."""
+    count = 1
+    for size in tensor.shape[1:]:
+        if not isinstance(size, int):
+            return MAX_NPZ
+        count *= size
+    return MAX_NPZ if dtype(tensor.dtype).is_string else _HEADER + count * _WIDEST
 
 
 def to_npz(outputs: Mapping[str, Array]) -> bytes:
