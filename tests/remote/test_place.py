@@ -38,6 +38,11 @@ def test_text_that_is_no_url(text: str) -> None:
         place(text)
 
 
+def test_nothing_of_the_user_goes_along() -> None:
+    options = place("ssh://lab").command("true")
+    assert {"ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no", "Tunnel=no"} <= set(options)
+
+
 @given(
     st.text(st.characters(codec="ascii"), max_size=12),
     st.sampled_from(["ssh://{}", "ssh://a{}", "ssh://{}@a", "ssh://a/{}"]),

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def call(url: str, artifact: Path, given: Any = None, told: list[str] | None = N
 
 def before(machine: Machine, code: str) -> None:
     """Has the machine's Python run `code` (without double quotes) first."""
-    machine.put("python3", f'shift; exec "{sys.executable}" -P -c "{code}; $1"')
+    machine.put("python3", f'shift; exec "{sys.executable}" -c "{code}; $1"')
 
 
 # ---------------------------------------------------------------------------------------------------- what works
@@ -54,7 +55,7 @@ def test_results_are_those_of_a_call_here(machine: Machine, artifact: Path, exe:
 def test_nothing_is_sent_twice(machine: Machine, artifact: Path, x: np.ndarray) -> None:
     told: list[str] = []
     call("ssh://lab", artifact, {"x": x}, told)
-    assert [what for what in told if "sending" in what] == ["sending the runtime to lab", "sending relu.legato to lab"]
+    assert told == ["sending the runtime to lab", "sending relu.legato to lab", "loading on lab", "running on lab"]
     files = {path.name: path.stat().st_ino for path in machine.sent}
     assert sorted(Path(name).suffix for name in files) == [".legato", ".zip"]
     old = machine.folder / ".cache/legato/sent" / ("0" * 64 + ".legato")
@@ -86,7 +87,8 @@ def test_the_command_is_the_same_for_every_job(machine: Machine, artifact: Path,
     call("ssh://lab", artifact, fill="ones")
     first, second = machine.calls
     assert first["command"] == second["command"]
-    assert first["command"].startswith("uname -s -m; exec python3 -c 'import sys;exec(sys.stdin.buffer.read(")
+    start = "uname -s -m; exec python3 -c 'import sys;sys.path[:]=filter(None,sys.path);exec(sys.stdin.buffer.read("
+    assert first["command"].startswith(start)
     assert first["options"][-4:] == ["-p", "2222", "-l", "me"]
     assert "BatchMode=yes" in second["options"]
     assert not (machine.folder / "bad").exists()
@@ -141,6 +143,19 @@ def test_bytes_that_are_no_arrays(noise: bytes, at: int) -> None:
             unpack(wrong)
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"[" * 100_000, b"[[1]]", b'[[1, "bool", [0], null]]', b'[["x", "none", [0], null]]',
+        b'[["x", "string", [1], [2]]]',
+        b'[["x", "int8", [1e9], null]]', b'[["x", "int8", [99999999999999999999], null]]', b'[["x", [], [1], null]]',
+    ],
+)  # fmt: skip
+def test_heads_that_are_of_no_arrays(head: bytes) -> None:
+    with pytest.raises(RunError, match="cannot be read"):
+        unpack(len(head).to_bytes(8, "big") + head)
+
+
 def test_the_archive_is_the_runtime_alone() -> None:
     import io
     import zipfile
@@ -176,6 +191,7 @@ def test_machines_that_cannot_be_reached(machine: Machine, artifact: Path, monke
     message = fails(RunError, "ssh://root@locked", artifact)
     assert "root@locked cannot be reached: root@locked: Permission denied (publickey)." in message
     assert "ssh -o BatchMode=yes root@locked true" in message
+    assert "ssh -o BatchMode=yes -p 2222 me@nowhere true" in fails(RunError, "ssh://me@nowhere:2222", artifact)
     monkeypatch.setenv("PATH", str(machine.folder))
     assert "there is no ssh on PATH" in fails(PlatformError, "ssh://lab", artifact)
 
@@ -266,6 +282,51 @@ def test_programs_that_need_more_than_is_sent_are_refused(machine: Machine, tmp_
 def test_answers_of_somebody_else(answer: str, why: str, machine: Machine, artifact: Path) -> None:
     machine.put("python3", f"printf 'legato 1\\n{answer}'")
     assert why in fails(RunError, "ssh://lab", artifact)
+
+
+RESULT = {"threads": 1, "load": 0.1, "inputs": []}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"missing": 5}, {"missing": [["zip"]]}, {"missing": ["else"]}, {"error": "no"}, {},
+        *({"done": done} for done in ({}, 5, [], {"x": 1}, RESULT)),
+        *({"done": {**RESULT, **more}} for more in ({"seconds": "1"}, {"blocks": [[]]}, {"blocks": []}, {"inputs": 1})),
+        {"error": "no", "missing": []}, {"error": {"kind": 1, "message": ""}, "missing": []}, {"told": 5},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_results_of_somebody_else(answer: Any, rounds: int, machine: Machine, artifact: Path) -> None:
+    frames = [{"python": [3, 12, 0], "numpy": "2.0", "cpu": "", "flags": []}]
+    frames += [answer] if "missing" in answer else [{"missing": []}]
+    frames += [{key: value for key, value in answer.items() if key != "missing"}]
+    data = b"legato 1\n" + b"".join(len(f).to_bytes(8, "big") + f for f in (json.dumps(f).encode() for f in frames))
+    (machine.folder / "answers").write_bytes(data)
+    machine.put("python3", "cat answers")
+    assert "lab answers something else than" in fails(RunError, "ssh://lab", artifact, rounds=rounds)
+
+
+def test_artifacts_that_change_while_they_are_sent(machine: Machine, artifact: Path, x: np.ndarray) -> None:
+    """A file that is replaced is sent as it was; one that is written to is told."""
+    data = artifact.read_bytes()
+
+    def send(change: Callable[[], object]) -> Any:
+        artifact.unlink(missing_ok=True)
+        artifact.write_bytes(data)
+        for sent in machine.sent:
+            sent.unlink()
+        with Connection(place("ssh://lab")) as there:
+            return there.run(artifact, CALL, {"x": x}, lambda what: change() if "relu.legato" in what else None)
+
+    other = artifact.with_name("other")
+    other.write_bytes(b"no program")
+    np.testing.assert_array_equal(send(lambda: other.replace(artifact)).outputs["output"], np.maximum(x, 0))
+    with pytest.raises(RunError, match=r"relu\.legato was written to while it was sent to lab"):
+        send(lambda: os.truncate(artifact, len(data) - 1))
+    with pytest.raises(RunError, match="exit code 1: what was sent was written to, or damaged on the way: try again"):
+        send(lambda: artifact.write_bytes(bytes(len(data))))
 
 
 def test_errors_there_are_errors_here(machine: Machine, artifact: Path) -> None:

@@ -118,7 +118,7 @@ def take(file: BinaryIO, path: str, digest: str) -> None:
                 out.write(chunk)
                 left -= len(chunk)
         if found.hexdigest() != digest:
-            raise EOFError
+            raise SystemExit("what was sent was written to, or damaged on the way: try again")
         os.replace(temporary, path)
     finally:
         if os.path.exists(temporary):
@@ -129,7 +129,6 @@ def main() -> None:
     """One conversation; whoever began it may leave at any moment."""
     words, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what others print is no answer
-    sys.path[:] = [path for path in sys.path if path]  # nothing is imported from the folder that this starts in
     try:
         answers.write(b"\n" + GREETING)
         send(answers, facts())

@@ -46,6 +46,8 @@ def unpack(data: bytes) -> dict[str, np.ndarray]:
         start = _LENGTH.size + length
         found: dict[str, np.ndarray] = {}
         for name, kind, shape, texts in json.loads(data[_LENGTH.size : start]):
+            if not isinstance(name, str) or not all(isinstance(text, str) for text in texts or ()):
+                raise TypeError("names and texts are strings")
             if texts is None:
                 numpy, count = _BYTE if kind == _CODES else BY_NAME[kind].numpy, math.prod(shape)
                 found[name] = np.frombuffer(data, numpy, count, start).reshape(shape).copy()
@@ -54,6 +56,6 @@ def unpack(data: bytes) -> dict[str, np.ndarray]:
                 array = np.empty(len(texts), object)
                 array[:] = texts
                 found[name] = array.reshape(shape)
-    except (struct.error, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (struct.error, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise RunError(f"the arrays that were sent cannot be read: {error}") from error
     return found

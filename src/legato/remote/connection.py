@@ -11,12 +11,12 @@ import json
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, Final, NoReturn, Self
+from typing import IO, Any, BinaryIO, Final, NoReturn, Self
 
 from legato.base import errors
 from legato.base.dataclass import dataclass
@@ -37,7 +37,6 @@ _LINES: Final = 1000  # of what a login shell may print
 _LINE: Final = 1 << 16
 _PATIENCE: Final = 5.0  # seconds that ssh has to end
 _CHUNK: Final = 1 << 20
-_FACTS: Final = ("inputs", "load", "threads")
 _LENGTH: Final = struct.Struct(">Q")
 
 Tell = Callable[[str], None]
@@ -67,7 +66,9 @@ class Connection:
         if shutil.which("ssh") is None:
             raise PlatformError("there is no ssh on PATH\n  hint: install OpenSSH's client (openssh-client)")
         program = files("legato.remote").joinpath("_far.py").read_bytes()
-        shell = f"uname -s -m; exec {self.place.python} -c 'import sys;exec(sys.stdin.buffer.read({len(program)}))'"
+        # Nothing is imported from the folder that it starts in.
+        start = f"import sys;sys.path[:]=filter(None,sys.path);exec(sys.stdin.buffer.read({len(program)}))"
+        shell = f"uname -s -m; exec {self.place.python} -c '{start}'"
         self._said: IO[bytes] = TemporaryFile()
         self._process = subprocess.Popen(
             self.place.command(shell), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said
@@ -118,7 +119,8 @@ class Connection:
             return
         code, said = self._ended()
         if code == _REFUSED:
-            hint = f"this must work without a question: ssh -o BatchMode=yes {self.place} true"
+            port = "" if self.place.port is None else f"-p {self.place.port} "
+            hint = f"this must work without a question: ssh -o BatchMode=yes {port}{self.place} true"
             raise RunError(f"{self.place} cannot be reached: {said or 'ssh does not say why'}\n  hint: {hint}")
         if not is_machine:
             raise PlatformError(f"{self.place} has no shell that says what it is: {said or (lines or ['nothing'])[-1]}")
@@ -169,31 +171,38 @@ class Connection:
         arrays = None if named is None else pack(named)
         ordered = None if given is None else "by name" if named is given else "in order"
         package = archive()
-        with open(artifact, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        sent = [("zip", hashlib.sha256(package).hexdigest()), ("legato", digest)]
-        self._send({"files": sent, "job": dict(job) | {"given": ordered}})
-        for kind in self._json().get("missing", ()):
-            tell(f"sending {'the runtime' if kind == 'zip' else artifact.name} to {self.place}")
-            if kind == "zip":
-                self._write(_LENGTH.pack(len(package)) + package)
-            else:
-                self._write_file(artifact)
+        with open(artifact, "rb") as file:  # once: it may be replaced meanwhile
+            digest, size = hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
+            sent = [("zip", hashlib.sha256(package).hexdigest()), ("legato", digest)]
+            self._send({"files": sent, "job": dict(job) | {"given": ordered}})
+            for kind in self._missing():
+                tell(f"sending {'the runtime' if kind == 'zip' else artifact.name} to {self.place}")
+                if kind == "zip":
+                    self._write(_LENGTH.pack(len(package)) + package)
+                else:
+                    self._write_file(file, size)
         if arrays is not None:
             self._write(_LENGTH.pack(len(arrays)) + arrays)
         return self._reply(tell, measures=bool(job["rounds"]))
 
+    def _missing(self) -> Sequence[str]:
+        """What the other machine asks for."""
+        match self._json():
+            case {"missing": list(kinds)} if all(kind in ("zip", "legato") for kind in kinds):
+                return kinds
+        raise self._strange("something else than what it lacks")
+
     def _reply(self, tell: Tell, *, measures: bool) -> Reply:
         while True:
-            found = self._json()
-            if "told" in found:
-                tell(f"{self.place}: {found['told']}")
-            elif "error" in found:
-                raise self._error_of(found["error"])
-            elif (done := found.get("done", {})).keys() < {*_FACTS, "blocks" if measures else "seconds"}:
-                raise self._strange("something else than results")
-            else:
-                return Reply(done, {} if measures else unpack(self._frame()))
+            match self._json():
+                case {"told": str(told)}:
+                    tell(f"{told} on {self.place}")
+                case {"error": {"kind": str(), "message": str()} as error}:
+                    raise self._error_of(error)
+                case {"done": dict(done)} if _is_result(done, measures=measures):
+                    return Reply(done, {} if measures else unpack(self._frame()))
+                case _:
+                    raise self._strange("something else than results")
 
     def _error_of(self, error: Mapping[str, str]) -> LegatoError:
         """The error that the other machine had, of its class."""
@@ -209,11 +218,16 @@ class Connection:
         body = json.dumps(data).encode()
         self._write(_LENGTH.pack(len(body)) + body)
 
-    def _write_file(self, path: Path) -> None:
-        self._write(_LENGTH.pack(path.stat().st_size))
-        with open(path, "rb") as file:
-            while chunk := file.read(_CHUNK):
-                self._write(chunk)
+    def _write_file(self, file: BinaryIO, left: int) -> None:
+        """Sends so many bytes of a file; RunError where it has become shorter."""
+        self._write(_LENGTH.pack(left))
+        file.seek(0)
+        while left:
+            chunk = file.read(min(left, _CHUNK))
+            if not chunk:
+                raise RunError(f"{file.name} was written to while it was sent to {self.place}\n  hint: try again")
+            self._write(chunk)
+            left -= len(chunk)
 
     def _write(self, data: bytes) -> None:
         """Writes to the other machine. Where it is not there any more, what is read next says why."""
@@ -265,3 +279,19 @@ class Connection:
         self._said.seek(0)
         lines = self._said.read().decode(errors="replace").split("\n")
         return code, next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _is_result(done: Mapping[str, Any], *, measures: bool) -> bool:
+    """Whether facts are those of a call, or of a measurement."""
+    match done:
+        case {"threads": int(), "load": float(), "inputs": list(inputs)}:
+            is_right = _are_blocks(done.get("blocks")) if measures else isinstance(done.get("seconds"), float)
+            return is_right and all(isinstance(text, str) for text in inputs)
+    return False
+
+
+def _are_blocks(blocks: object) -> bool:
+    """Whether it is the seconds of calls, in blocks."""
+    if not isinstance(blocks, list) or not blocks:
+        return False
+    return all(isinstance(each, list) and each and all(isinstance(call, float) for call in each) for each in blocks)

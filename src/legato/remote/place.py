@@ -20,6 +20,7 @@ _URL: Final = re.compile(
 _PORTS: Final = range(1, 1 << 16)
 _OPTIONS: Final = (  # never a question that nobody answers, no wait without an end, nothing but this connection
     "BatchMode=yes", "ConnectTimeout=20", "ServerAliveInterval=15", "ServerAliveCountMax=4", "ClearAllForwardings=yes",
+    "ForwardAgent=no", "ForwardX11=no", "Tunnel=no",
 )  # fmt: skip
 
 
