@@ -284,7 +284,7 @@ def test_answers_of_somebody_else(answer: str, why: str, machine: Machine, artif
     assert why in fails(RunError, "ssh://lab", artifact)
 
 
-RESULT = {"threads": 1, "load": 0.1, "inputs": []}
+RESULT = {"threads": 1, "mapped": 0.1, "inputs": []}
 
 
 @pytest.mark.parametrize(
@@ -403,6 +403,8 @@ def test_bench_on(machine: Machine, artifact: Path, capsys: pytest.CaptureFixtur
     assert "machine  lab: " in out
     data = json.loads(Path("bench.json").read_text())
     assert data["engines"]["legato"]["calls"] >= 4
+    assert data["mapped"] > 0
+    assert "startup" not in data, "that is of a fresh process, which reads the weights"
     assert (data["on"], data["threads"], data["rounds"], data["inputs"]) == ("lab", 1, 2, ["x: float32[4, 3]"])
 
 

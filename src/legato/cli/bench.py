@@ -107,14 +107,14 @@ def _there(args: argparse.Namespace, tell: Tell) -> Answer:
     found, facts = times(reply.facts["blocks"]), reply.facts
     data = {
         "model": str(args.model), **where, "threads": facts["threads"], "inputs": facts["inputs"],
-        "load": facts["load"], "rounds": args.rounds, "engines": {"legato": asdict(found)},
+        "mapped": facts["mapped"], "rounds": args.rounds, "engines": {"legato": asdict(found)},
     }  # fmt: skip
     _write(args, data)
     head = [
         ("model", str(args.model)),
         ("inputs", ", ".join(facts["inputs"])),
         ("machine", f"{where['on']}: {where['machine']}, {where['target']}, {counted(facts['threads'], 'thread')}"),
-        ("load", seconds(facts["load"])),
+        ("mapped", seconds(facts["mapped"])),
     ]
     table = [
         ("engine", "median", "P90", "P99", "calls"),

@@ -284,7 +284,7 @@ class Connection:
 def _is_result(done: Mapping[str, Any], *, measures: bool) -> bool:
     """Whether facts are those of a call, or of a measurement."""
     match done:
-        case {"threads": int(), "load": float(), "inputs": list(inputs)}:
+        case {"threads": int(), "mapped": float(), "inputs": list(inputs)}:
             is_right = _are_blocks(done.get("blocks")) if measures else isinstance(done.get("seconds"), float)
             return is_right and all(isinstance(text, str) for text in inputs)
     return False

@@ -30,14 +30,14 @@ def answer(job: Mapping[str, Any], path: str, receive: Receive, send: Send) -> N
         send({"told": "loading"})
         start = time.perf_counter()
         exe = load(path, threads=job["threads"], mapped=True)
-        loaded = time.perf_counter() - start
+        mapped = time.perf_counter() - start
         _require_native(exe)
         arrays = list(given.values()) if given is not None and job["given"] == "in order" else given
         info = exe.program.functions[exe.function]
         inputs = feeds(info, arrays, job["fill"] or "random", dims=job["dims"], seed=job["seed"])
         inputs = {leaf.name: restored(inputs[leaf.name], dtype(leaf.dtype)) for leaf in info.inputs}
         shapes = [f"{name}: {dtype(array.dtype)}{list(array.shape)}" for name, array in inputs.items()]
-        facts = {"threads": exe.threads, "load": loaded, "inputs": shapes}
+        facts = {"threads": exe.threads, "mapped": mapped, "inputs": shapes}
         if job["rounds"]:
             send({"done": {**facts, "blocks": _measured(exe, inputs, job, send)}})
             return
