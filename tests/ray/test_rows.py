@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from legato.base.errors import LegatoError, RunError
 from legato.ray._rows import Rows, Sizes, pieces
 from legato.runtime import Executable
-from tests.ray.programs import BFLOAT, DEEP, HEAD, NET, PAIR, SCALAR, SQUARE, STRINGS, SUM, compiled, random
+from tests.ray.programs import BFLOAT, DEEP, GROUPS, HEAD, NET, PAIR, SCALAR, SQUARE, STRINGS, SUM, compiled, random
 
 FIXED = HEAD + "def @main(%x: Tensor[(4, 3), float32]) { nn.relu(%x) }"
 RELU = HEAD + "def @main(%x: Tensor[(n, 3), float32]) { nn.relu(%x) }"
@@ -70,6 +70,15 @@ def test_strings_are_rows() -> None:
     assert Rows(compiled(STRINGS)).of_rows([{"x": np.array("ü", object)}])[0]["output"] == "üü"  # type: ignore[index]
 
 
+def test_strings_of_any_length_are_one_batch() -> None:
+    picky = Picky(compiled(STRINGS))
+    texts = [np.array("abc"), np.array("abcde"), np.array("ü", object), np.array("", np.dtypes.StringDType())]
+    found = Rows(picky).of_rows([{"x": text} for text in (*texts, np.array(5))])  # type: ignore[arg-type]
+    assert [str(one["output"]) for one in found[:4]] == ["abcabc", "abcdeabcde", "üü", ""]  # type: ignore[index]
+    assert isinstance(found[4], RunError), "a number is no text beside texts either"
+    assert picky.batches == [4, 1]
+
+
 def test_a_row_at_fault_does_the_others_no_harm() -> None:
     w, good = random((2,)), random((3,))
     rows = [
@@ -96,7 +105,7 @@ class Picky:
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         self.batches.append(len(inputs["x"]))
-        if (inputs["x"] < 0).any():
+        if inputs["x"].dtype.kind == "f" and (inputs["x"] < 0).any():
             raise RunError("a negative number")
         return self.exe.run(inputs)
 
@@ -128,6 +137,7 @@ def test_batches_that_need_too_much_memory_are_halved() -> None:
         (SUM, "that of output: float32\\[3\\] is not"),
         (SQUARE, "n is more than the number of rows in x: float32\\[n, n\\]"),
         (PAIR, "the first dim of x: float32\\[n, 3\\] is n, and that of y: float32\\[4, 3\\]"),
+        (GROUPS, "not every number n of rows fits: reshape: number of elements"),
         (SCALAR, "there are no rows in y: float32\\[\\]"),
         (HEAD + "def @main() { ones(shape=(3,), dtype=\"float32\") }", "it has no inputs"),
         (HEAD + "def @main(%x: Tensor[(n,), float32]) { (%x, argwhere(%x)) }", "no tensor of a known shape"),
@@ -136,6 +146,15 @@ def test_batches_that_need_too_much_memory_are_halved() -> None:
 def test_programs_without_batches_are_refused(text: str, why: str) -> None:
     with pytest.raises(RunError, match=f"takes no batches: .*{why}"):
         Rows(compiled(text))
+
+
+def test_constraints_that_every_number_of_rows_meets_are_no_obstacle() -> None:
+    """Such as what a reshape of each row asks of its other dims, and limits of memory."""
+    text = HEAD + "def @main(%x: Tensor[(n, m), float32]) { reshape_like(reshape(%x, newshape=[0, -1, 2]), %x) }"
+    exe = compiled(text)
+    assert any("n" in str(c.a) for c in exe.program.functions["main"].constraints)
+    x = random((5, 6))
+    np.testing.assert_array_equal(Rows(exe).of_columns({"x": x})["output"], x)
 
 
 def test_columns_that_do_not_fit_are_refused() -> None:

@@ -20,6 +20,7 @@ from legato.ray._predict import Columns
 from legato.ray._rows import Array, Row, Rows
 from legato.ray._serve import Answers, raised
 from legato.ray._wire import JSON, NPZ, described, from_json, from_npz, to_json, to_npz
+from legato.runtime import Executable
 from legato.runtime.program import TensorInfo
 from tests.ray.programs import BFLOAT, HEAD, NET, STRINGS, compiled, random
 
@@ -196,18 +197,37 @@ def test_requests_by_http() -> None:
         assert (status, kind, data["error"]["kind"]) == (wanted, JSON, "RunError")
 
 
-def test_a_replica_is_ill_after_a_bug_and_not_after_a_wrong_request() -> None:
-    rows = Rows(compiled(NET))
-    answers = Answers(rows)
-    Requests(answers)("POST", JSON, b"no")
+class Buggy:
+    """A program that meets a bug wherever an input is less than `least`."""
+
+    function = "main"
+
+    def __init__(self, exe: Executable) -> None:
+        self.exe, self.program, self.least = exe, exe.program, 0.0
+
+    def keeping(self) -> Buggy:
+        return self
+
+    def run(self, inputs: Any) -> Any:
+        if (inputs["x"] < self.least).any():
+            raise InternalError("a bug")
+        return self.exe.run(inputs)
+
+
+def test_a_replica_is_ill_after_a_bug_that_all_meet_and_not_after_a_wrong_request() -> None:
+    buggy = Buggy(compiled(NET))
+    answers = Answers(Rows(buggy))  # type: ignore[arg-type]
+    request = Requests(answers)
+    request("POST", JSON, b"no")
     assert isinstance(answers.of_rows([{}])[0], RunError)
     answers.require_health()
-
-    def broken(given: Any) -> Any:
-        return [InternalError("a bug")]
-
-    rows.of_rows = broken  # type: ignore[method-assign]
-    assert Requests(answers)("POST", JSON, body(x=[1.0], w=[1.0, 2.0]))[0] == 500
+    right = body(x=[1.0], w=[1.0, 2.0])
+    for _ in range(3):
+        assert request("POST", JSON, body(x=[-1.0], w=[1.0, 2.0]))[0] == 500
+        answers.require_health()  # one row of one client met it
+        assert request("POST", JSON, right)[0] == 200
+    buggy.least = 2.0
+    assert request("POST", JSON, right)[0] == 500
     with pytest.raises(InternalError, match="a bug"):
         answers.require_health()
     with pytest.raises(InternalError, match="a bug"):

@@ -10,7 +10,7 @@ import numpy as np
 from legato.base.codes import decode
 from legato.base.errors import RunError
 from legato.ray._rows import Array, Rows, stacked
-from legato.ray._source import Program, Source, require_ray, threads_of
+from legato.ray._source import Program, Source, require_ray, require_threads, threads_of
 
 __all__ = ["Columns", "batch_predictor"]
 
@@ -25,8 +25,9 @@ def batch_predictor(
 ) -> type:
     """A class whose instances, one in each worker of `Dataset.map_batches`, give a batch of columns for one.
 
-    source: the path of an artifact, which every node has there; or an executable, which the cluster's memory is given.
-    A node has its weights once, however many workers run there.
+    source: the path of an artifact, which every node has there; or an executable, which the cluster's memory is given,
+    once for each call of this, for as long as this process is there. A node has its weights once, however many workers
+    run there.
     columns: the column for an input, by name; others have the input's name. outputs: the same for outputs.
     keep: columns that are handed on as they are.
     threads: of each call; None: as many as Ray gives the worker CPUs (`num_cpus=`), and never more.
@@ -37,6 +38,7 @@ def batch_predictor(
     bfloat16 and narrower floats, which Arrow does not have, are float32, integers of 4 bits int32. MissingError where
     Ray is not installed.
     """
+    require_threads(threads)
     require_ray("pyarrow")
     program = Program(source)
     names = Columns(dict(columns or {}), dict(outputs or {}), (keep,) if isinstance(keep, str) else tuple(keep))

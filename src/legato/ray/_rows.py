@@ -7,22 +7,26 @@ That a row's result does not depend on the rows beside it is the program's affai
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from legato.base.arrays import as_array
 from legato.base.dataclass import dataclass
 from legato.base.dtype import dtype
-from legato.base.errors import LegatoError, RunError
+from legato.base.errors import InternalError, LegatoError, PlatformError, RunError
+from legato.base.strings import is_text
 from legato.runtime.executable import Executable
-from legato.runtime.program import FunctionInfo
-from legato.runtime.size import Size, names, show
+from legato.runtime.fill import fill
+from legato.runtime.program import Constraint, FunctionInfo
+from legato.runtime.size import Size, compile_size, names, show
 
 __all__ = ["Array", "Row", "Rows", "Sizes", "batch_sizes", "pieces", "require_names", "stacked"]
 
 Array = np.ndarray[Any, Any]
 Row = Mapping[str, Array]
+_TRIED: Final = 128  # numbers of rows
+_OTHERS: Final = (1, 2, 3, 4, 8)  # values of other dims
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ def batch_sizes(info: FunctionInfo, bodies: Sequence[FunctionInfo] = ()) -> tupl
     """How many rows one call of a function takes, whose `bodies` do its work; RunError where its inputs and outputs do
     not all have one row for each element of a batch."""
     _require_rows(info)
+    for each in (info, *bodies):
+        _require_any_number(each)
     return tuple(_sizes(each) for each in bodies or (info,))
 
 
@@ -68,6 +74,32 @@ def _require_rows(info: FunctionInfo) -> None:
     again = [str(tensor) for tensor in tensors if any(_mentions(size, first) for size in tensor.shape[1:])]
     if again:
         raise _no_batch(f"{first} is more than the number of rows in {', '.join(again)}")
+
+
+def _require_any_number(info: FunctionInfo) -> None:
+    """RunError where calls take some numbers of rows and not those beside them."""
+    first, sizes = info.inputs[0].shape[0], _sizes(info)
+    if not isinstance(first, str):
+        return
+    bound = [c.what for c in info.constraints if _binds(c, first, sizes)]
+    if bound:
+        raise _no_batch(f"not every number {first} of rows fits: {', '.join(bound)}")
+
+
+def _binds(constraint: Constraint, first: str, sizes: Sizes) -> bool:
+    """Whether a constraint, with other dims as they may be, holds for some numbers of rows and not for others."""
+    a, b = constraint.a, constraint.b
+    others = sorted({*names(a), *names(b)} - {first})
+    if first not in {*names(a), *names(b)} or (isinstance(b, tuple) and b[:2] == ("min", a)):
+        return False  # no more than some bytes: batches that are too large are halved
+    left, right = (compile_size(size, [first, *others]) for size in (a, b))
+    end = sizes.lo + _TRIED if sizes.hi is None else min(sizes.lo + _TRIED, sizes.hi + 1)
+    for value in _OTHERS if others else _OTHERS[:1]:
+        rest = [value] * len(others)
+        holds = {left([n, *rest]) == right([n, *rest]) for n in range(sizes.lo, end)}
+        if len(holds) > 1 or (not others and False in holds):
+            return True
+    return False
 
 
 def _mentions(size: Size, first: int | str) -> bool:
@@ -128,11 +160,25 @@ class Rows:
             except RunError as error:
                 found[n] = error
             else:
-                key = tuple((row[tensor.name].shape, row[tensor.name].dtype) for tensor in self.info.inputs)
+                key = tuple((row[t.name].shape, self._kind(t.name, row[t.name])) for t in self.info.inputs)
                 alike.setdefault(key, []).append(n)
         for numbers in alike.values():
             self._solve(known, numbers, found)
         return found
+
+    def _kind(self, name: str, array: Array) -> object:
+        """What rows of an input share that make one array: the dtype; texts of any width are alike."""
+        return "text" if name in self._text and is_text(array) else array.dtype
+
+    def is_well(self) -> bool:
+        """Whether a call of zeros meets no bug of ours, and no lack of the machine's: then a row was what met it."""
+        try:
+            self._exe.run(fill(self.info, "zeros"))
+        except (InternalError, PlatformError):
+            return False
+        except (LegatoError, MemoryError):
+            pass
+        return True
 
     def _solve(
         self, rows: Mapping[int, Row], numbers: Sequence[int], found: list[dict[str, Array] | LegatoError]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterable
 from typing import TYPE_CHECKING, Any, Final
 
 from legato.base.errors import InternalError, LegatoError, PlatformError, RunError
-from legato.base.kinds import integer
+from legato.base.kinds import integer, require, require_number
 from legato.ray._rows import Array, Row, Rows
-from legato.ray._source import Program, Source, require_ray, threads_of
+from legato.ray._source import Program, Source, require_ray, require_threads, threads_of
 from legato.ray._wire import JSON, MAX_JSON, MAX_NPZ, NPZ, described, from_json, from_npz, to_json, to_npz
 
 if TYPE_CHECKING:
@@ -33,9 +34,10 @@ def deployment(
 ) -> Any:
     """An application for `ray.serve.run`, or to be bound to other deployments: the program answers requests of one row.
 
-    source, threads: as for `batch_predictor`. A batch runs when `max_batch_size` requests are there, or the first has
-    waited for `batch_wait_timeout_s`. Requests whose rows have other shapes make a batch of their own, and one at fault
-    fails alone.
+    source, threads: as for `batch_predictor`. An executable ends with the process that made it: replicas that Serve
+    starts later, for one that ended or for more requests, do not get it then. A server that stays wants a path.
+    A batch runs when `max_batch_size` requests are there, or the first has waited for `batch_wait_timeout_s`. Requests
+    whose rows have other shapes make a batch of their own, and one at fault fails alone.
     options: those of `ray.serve.deployment`: name, num_replicas, ray_actor_options={"num_cpus": 2}, …
 
     By HTTP: POST of `{"inputs": {NAME: nested lists}}` as application/json, or of a .npz file as application/x-npz; the
@@ -43,9 +45,13 @@ def deployment(
 
     RunError for numbers that make no sense, MissingError where Ray Serve is not installed.
     """
-    require_ray("starlette", "uvicorn")
+    require_threads(threads)
     if (integer(max_batch_size) or 0) < 1:
         raise RunError(f"max_batch_size: got {max_batch_size!r}, wanted a positive number")
+    wanted = "seconds, from 0 on"
+    wait = require_number(batch_wait_timeout_s, "batch_wait_timeout_s", wanted, RunError)
+    require(0 <= wait < math.inf, batch_wait_timeout_s, "batch_wait_timeout_s", wanted, RunError)
+    require_ray("starlette", "uvicorn")
     from ray import serve
 
     program = Program(source)
@@ -100,11 +106,11 @@ class Answers:
         self._fatal: LegatoError | None = None
 
     def of_rows(self, rows: list[Row]) -> list[dict[str, Array] | LegatoError]:
-        """The outputs for each row, or why it has none. What is no request's fault is noted."""
+        """The outputs for each row, or why it has none. What no row is spared is noted."""
         found = self._rows.of_rows(rows)
-        for result in found:
-            if isinstance(result, InternalError | PlatformError):
-                self._fatal = result
+        faults = [result for result in found if isinstance(result, InternalError | PlatformError)]
+        if faults and not self._rows.is_well():  # else whoever knows such a row could end replicas at will
+            self._fatal = faults[-1]
         return found
 
     def require_health(self) -> None:

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from legato.base.errors import MissingError, RunError
+from legato.base.kinds import integer, require
 from legato.runtime import artifact
 from legato.runtime.executable import Executable
 
-__all__ = ["Source", "require_ray", "threads_of"]
+__all__ = ["Source", "require_ray", "require_threads", "threads_of"]
 
 Source = str | os.PathLike[str] | Executable
 
@@ -29,6 +30,12 @@ def require_ray(*modules: str) -> None:
     if missing:
         what = f"legato.ray needs Ray, and {', '.join(missing)} is not installed"
         raise MissingError(f'{what}\n  hint: pip install "legato[ray]"', name=missing[0])
+
+
+def require_threads(threads: object) -> None:
+    """RunError unless it is a number of threads, or None."""
+    is_right = threads is None or (integer(threads) or 0) >= 1
+    require(is_right, threads, "threads", "a positive number, or None", RunError)
 
 
 class Program:
@@ -63,4 +70,4 @@ def threads_of(resources: Mapping[str, float], asked: int | None) -> int:
     own = max(1, int(resources.get("CPU", 0)))
     if asked is not None and asked > own:
         raise RunError(f"threads: got {asked}, and Ray has given this worker {own}\n  hint: num_cpus={asked}")
-    return asked or own
+    return own if asked is None else asked
