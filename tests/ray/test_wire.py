@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 from legato.base.dtype import ALL_DTYPES, STORAGE_DTYPES, DType
-from legato.base.errors import InternalError, LegatoError, RunError
+from legato.base.errors import InternalError, LegatoError, RunError, no_room
 from legato.ray import _serve, _wire
 from legato.ray._predict import Columns
 from legato.ray._rows import Array, Row, Rows
 from legato.ray._serve import Answers, raised
 from legato.ray._wire import JSON, NPZ, described, from_json, from_npz, to_json, to_npz
-from legato.runtime import Executable
+from legato.runtime import Executable, arrays
 from legato.runtime.program import TensorInfo
-from tests.ray.programs import BFLOAT, HEAD, NET, STRINGS, compiled, random
+from tests.ray.programs import BFLOAT, DEEP, HEAD, NET, STRINGS, compiled, random
 
 KINDS = HEAD + (
     "def @main(%i: Tensor[(n, 2), int8], %b: Tensor[(n,), bool], %f: Tensor[(n, 2), float16]) "
@@ -232,6 +232,32 @@ def test_a_replica_is_ill_after_a_bug_that_all_meet_and_not_after_a_wrong_reques
         answers.require_health()
     with pytest.raises(InternalError, match="a bug"):
         raised(InternalError("a bug"))
+
+
+@pytest.mark.parametrize("error", [MemoryError("none"), no_room("out of memory: no room")])
+def test_want_of_memory_is_no_fault_of_the_request(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    buggy = Buggy(compiled(NET))
+    request, right = Requests(Answers(Rows(buggy))), body(x=[1.0], w=[1.0, 2.0])  # type: ignore[arg-type]
+
+    def run(inputs: Any) -> Any:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(buggy, "run", run)
+        status, _, data = request("POST", JSON, right)
+    assert (status, data["error"]["kind"]) == (503, "RunError")
+    request.answers.require_health()
+    assert request("POST", JSON, right)[0] == 200
+
+
+def test_a_call_that_the_machine_has_no_room_for_says_so() -> None:
+    with pytest.raises(RunError) as found:
+        arrays.empty((1 << 60,), np.dtype("f4"))
+    assert found.value.lacks_memory
+    limited = Executable(compiled(DEEP)._parts, memory_limit=1)
+    with pytest.raises(RunError, match="memory_limit is 1") as found:
+        limited(random((16, 1024)))
+    assert not found.value.lacks_memory, "a limit of the user's own"
 
 
 def test_columns_by_name() -> None:

@@ -47,6 +47,7 @@ __all__ = [
     "TypeCheckError",
     "UnsupportedError",
     "VerifyError",
+    "no_room",
     "quoting",
 ]
 
@@ -56,10 +57,12 @@ _QUOTED: Final = 1000  # characters of a line that an error quotes
 class LegatoError(Exception):
     """Base of all errors raised on purpose.
 
-    `begun`, of a call of a program: it had begun to run, and donated arrays hold anything.
+    `begun`, of a call of a program: it had begun to run, and donated arrays hold anything. `lacks_memory`: this machine
+    had no room for it, which another time it may have.
     """
 
     begun: bool = False
+    lacks_memory: bool = False
 
 
 class CompileError(LegatoError):
@@ -130,6 +133,13 @@ def _line(text: str, number: int) -> str | None:
     end = text.find("\n", start)
     line = text[start : len(text) if end < 0 else end]
     return line if number > 0 and len(line) <= _QUOTED else None
+
+
+def no_room(message: str) -> RunError:
+    """The error of a call that this machine has no room for now."""
+    error = RunError(message)
+    error.lacks_memory = True
+    return error
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import numpy as np
 from legato.base.arrays import as_array
 from legato.base.dataclass import dataclass
 from legato.base.dtype import dtype
-from legato.base.errors import InternalError, LegatoError, PlatformError, RunError
+from legato.base.errors import InternalError, LegatoError, PlatformError, RunError, no_room
 from legato.base.strings import is_text
 from legato.runtime.executable import Executable
 from legato.runtime.fill import fill
@@ -192,9 +192,7 @@ class Rows:
                 outputs = self._dense(batch, len(together))
             except (LegatoError, MemoryError) as error:
                 if len(together) == 1:
-                    found[together[0]] = (
-                        error if isinstance(error, LegatoError) else RunError(f"out of memory: {error}")
-                    )
+                    found[together[0]] = error if isinstance(error, LegatoError) else no_room(f"out of memory: {error}")
                 else:
                     half = len(together) // 2
                     waiting += [together[half:], together[:half]]

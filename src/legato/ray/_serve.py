@@ -140,7 +140,7 @@ class Answers:
             row = await asyncio.to_thread(decode, bytes(body), self._rows.info)
             return 200, kind, encode(raised(await batch(row)))
         except RunError as error:
-            return _failed(400, error)
+            return _failed(503 if error.lacks_memory else 400, error)
         except LegatoError as error:
             return _failed(500, error)
 

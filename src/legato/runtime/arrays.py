@@ -10,7 +10,7 @@ import numpy as np
 from legato.base.arrays import kind_of, viewed
 from legato.base.codes import as_kind, has_codes, restored
 from legato.base.dtype import DType, dtype, int64
-from legato.base.errors import RunError
+from legato.base.errors import RunError, no_room
 from legato.base.strings import is_text
 from legato.runtime.binding import address
 from legato.runtime.datatypes import ObjectInfo
@@ -26,7 +26,7 @@ def empty(shape: Sequence[int], kind: np.dtype[np.generic]) -> np.ndarray:
     try:
         return np.empty(shape, kind)
     except (MemoryError, ValueError) as error:
-        raise RunError(f"out of memory: no room for an output {_name(kind)}{list(shape)}") from error
+        raise no_room(f"out of memory: no room for an output {_name(kind)}{list(shape)}") from error
 
 
 def as_array(value: object, name: str) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from legato.base.dataclass import dataclass
-from legato.base.errors import InternalError, InterruptError, LegatoError, RunError
+from legato.base.errors import InternalError, InterruptError, LegatoError, RunError, no_room
 from legato.runtime.program import Program
 from legato.runtime.violation import violation
 from legato.runtime.workspace import Failure
@@ -51,7 +51,7 @@ def error_of(
     if status == _HOST_OP and failure is not None:
         return _host_error(*failure)
     if status == MEMORY:
-        return RunError(room.message)
+        return RunError(room.message) if room.limit else no_room(room.message)
     if status == _DEPTH:
         return RunError("calls nest too deeply: the recursion of the program does not end, or too late")
     if _CHECK <= status < _CHECK + len(checks):
