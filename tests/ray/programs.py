@@ -25,8 +25,7 @@ DEEP = HEAD + (  # its workspace grows with n: 4 kB for each row
 BFLOAT = HEAD + 'def @main(%x: Tensor[(n, 3), bfloat16]) { (nn.relu(%x), cast(%x, dtype="float32")) }'
 STRINGS = HEAD + "def @main(%x: Tensor[(n,), string]) { strings.concat(%x, %x) }"
 GROUPS = HEAD + (  # rows in groups of four
-    "def @main(%x: Tensor[(n, 3), float32]) "
-    "{ reshape_like(nn.relu(reshape(%x, newshape=[-1, 4, 3])), %x) }"
+    "def @main(%x: Tensor[(n, 3), float32]) { reshape_like(nn.relu(reshape(%x, newshape=[-1, 4, 3])), %x) }"
 )
 SCALAR = HEAD + "def @main(%x: Tensor[(n, 3), float32], %y: float32) { multiply(%x, %y) }"
 
