@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+import legato
+from legato.cli._answer import size
 from tests.viz.test_page import held
 
 
@@ -89,7 +91,6 @@ def test_a_compiled_file_is_described(call: Any) -> None:
     assert lines["outputs"].endswith("float32[n, 3]")
     assert lines["for"] == "x86-64-v3, precision default"
     assert lines["kernels"] == "2 kernels: 1 dense_packed_p1, 1 dense"
-    assert lines["memory"].endswith("per call, beside the weights")
     assert lines["stages"] == "none kept; the program that it was compiled from: --text"
     data = call("show", "mlp.legato", "--json").json
     assert data["bytes"] == Path("mlp.legato").stat().st_size
@@ -99,3 +100,19 @@ def test_a_compiled_file_is_described(call: Any) -> None:
     for flag in (["--tree"], ["--svg", "m.svg"], ["--types"]):
         assert "a .legato file holds text as it is" in call("show", "mlp.legato", *flag).err
     assert "--after would have no effect" in call("show", "mlp.legato", "--text", "--after", "fuse").err
+
+
+STATIC = "def @main(%x: Tensor[(2, 64), float32]) { nn.softmax(nn.softmax(%x, axis=0), axis=1) }"
+
+
+@pytest.mark.parametrize("dim", ["2", "n"])
+def test_memory_is_told_as_compile_tells_it(dim: str, call: Any) -> None:
+    Path("m.relay").write_text(f'#[version = "0.0.5"]\n{STATIC}\n'.replace("(2,", f"({dim},"))
+    told = [line for line in call("compile", "m.relay").out.splitlines() if line.startswith("memory")]
+    data = call("show", "m.legato", "--json").json
+    peak = legato.load("m.legato").peak_memory
+    assert (data["peak_memory"], data["peak_bytes"]) == (peak.formula, peak(n=1))
+    general = f" at n = 1, beside the weights; in general {peak.formula} bytes"
+    line = f"{size(peak(n=1))} per call" + (general if dim == "n" else ", beside the weights")
+    shown = [line for line in call("show", "m.legato").out.splitlines() if line.startswith("memory")]
+    assert [line.removeprefix("memory").strip() for line in (*told, *shown)] == [line, line]
