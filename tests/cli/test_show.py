@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -9,7 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 import legato
+from legato.base.errors import ArtifactError, GeneratorError, PackedError
 from legato.cli._answer import size
+from legato.runtime import artifact
+from legato.runtime.facts import Contents, Facts
 from tests.viz.test_page import held
 
 
@@ -116,3 +120,44 @@ def test_memory_is_told_as_compile_tells_it(dim: str, call: Any) -> None:
     line = f"{size(peak(n=1))} per call" + (general if dim == "n" else ", beside the weights")
     shown = [line for line in call("show", "m.legato").out.splitlines() if line.startswith("memory")]
     assert [line.removeprefix("memory").strip() for line in (*told, *shown)] == [line, line]
+
+
+OTHERS = """#[version = "0.0.5"]
+def @main(%x: Tensor[(n, 4), float32]) {
+  call_pure_packed((nn.relu(%x), %x), name="half", shapes=[[n, 4]], dtypes=[float32])
+}
+"""
+
+
+def test_files_are_described_that_cannot_be_run_here(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    legato.compile(legato.parse(OTHERS), packed={"half": lambda a, b: a / 2 + b / 2}).save("packed.legato")
+    assert call("compile", "mlp.relay", "-o", "c.legato", "--generators", "c").code == 0
+    assert call("compile", "mlp.relay", "-o", "far.legato", "--target", "x86-64-v4", "--shape", "n=1,2..8").code == 0
+    monkeypatch.setattr(artifact, "missing_features", lambda t: ("avx512f",) * (t.name == "x86-64-v4"))
+    for name, why in (("packed", PackedError), ("c", GeneratorError), ("far", ArtifactError)):
+        with pytest.raises(why):
+            legato.load(f"{name}.legato")
+    lines = {name: described(call("show", f"{name}.legato").out) for name in ("packed", "c", "far")}
+    assert lines["packed"]["by reference"] == "call_pure_packed"
+    assert lines["c"]["by others"] == "c.c_main_0"
+    assert lines["far"]["for"] == "x86-64-v4, precision default"
+    assert lines["far"]["inputs"] == "x: float32[n, 4] where n = 1 or 2 <= n <= 8"
+    assert all(line["kernels"].partition(" ")[0].isdigit() for line in lines.values())
+    assert call("show", "c.legato", "--json").json["generators"] == ["c.c_main_0"]
+    assert "nn.dense" in call("show", "far.legato", "--text").out
+    assert "kept: none" in call("show", "far.legato", "--after", "fuse").err
+
+
+def test_what_is_shown_is_what_is_loaded(call: Any) -> None:
+    assert call("compile", "mlp.relay", "-o", "mlp.legato", "--shape", "n=1,2..8").code == 0
+    shown, exe = Contents(artifact.read(Path("mlp.legato"), anywhere=True)), legato.load("mlp.legato")
+    names = [name for name, value in vars(Facts).items() if isinstance(value, property)]
+    assert {name: getattr(shown, name) for name in names} == {name: getattr(exe, name) for name in names}
+    assert len(names) > 10
+
+
+def described(text: str) -> dict[str, str]:
+    """The rows of a description by their heads."""
+    return {
+        head.strip(): rest.strip() for head, rest in (re.split("  +", line, maxsplit=1) for line in text.splitlines())
+    }

@@ -16,9 +16,9 @@ __all__ = ["describe", "memory_line", "memory_of"]
 _SHOWN = 8  # operators that the kernels are counted by
 
 
-def memory_of(exe: Facts) -> dict[str, Any]:
+def memory_of(found: Facts) -> dict[str, Any]:
     """The workspace of a call, as JSON has it: a formula, and the bytes where its dims are as small as is usual."""
-    memory = exe.peak_memory
+    memory = found.peak_memory
     return {"peak_memory": memory.formula, "peak_bytes": memory.smallest, "peak_at": memory.least}
 
 
@@ -31,9 +31,9 @@ def memory_line(data: dict[str, Any]) -> str:
     return f"{size(data['peak_bytes'])} per call at {at}, beside the weights; {general}"
 
 
-def describe(exe: Facts, path: Path) -> Answer:
+def describe(found: Facts, path: Path) -> Answer:
     """What it takes and gives, what it is for, how large it is, what is in it."""
-    program = exe.program
+    program = found.program
     data: dict[str, Any] = {
         "model": str(path),
         "after": None,
@@ -41,13 +41,13 @@ def describe(exe: Facts, path: Path) -> Answer:
         "version": program.version,
         "format": program.format,
         "bytes": path.stat().st_size,
-        "weight_bytes": exe.weight_bytes,
-        "target": exe.target,
-        "precision": exe.precision.value,
-        "inputs": [str(leaf) for leaf in exe.arguments],
-        "outputs": [str(leaf) for leaf in exe.results],
-        **memory_of(exe),
-        "kernels": [{"name": k.name, "operators": list(k.operators), "sites": list(k.sites)} for k in exe.kernels],
+        "weight_bytes": found.weight_bytes,
+        "target": found.target,
+        "precision": found.precision.value,
+        "inputs": [str(leaf) for leaf in found.arguments],
+        "outputs": [str(leaf) for leaf in found.results],
+        **memory_of(found),
+        "kernels": [{"name": k.name, "operators": list(k.operators), "sites": list(k.sites)} for k in found.kernels],
         "by_reference": [op.op for op in program.host_ops],
         "generators": [external.name for external in program.externals],
         "functions": list(program.functions),
