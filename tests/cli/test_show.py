@@ -36,8 +36,18 @@ def test_pictures(call: Any) -> None:
     done = call("show", "mlp.relay", "--svg", "m.svg", "--json")
     assert (done.json["output"], done.json["after"]) == ("m.svg", None)
     assert ElementTree.parse("m.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
-    with pytest.raises(FileNotFoundError):
-        Path("-").read_text()
+    assert call("show", "mlp.relay", "--svg", "-").out.rstrip("\n") == Path("m.svg").read_text().rstrip("\n")
+    assert not Path("-").exists()
+
+
+def test_a_page_is_not_printed(call: Any) -> None:
+    """Neither is it written into a file called so."""
+    for verb in ("show", "profile"):
+        done = call(verb, "mlp.relay", "--html", "-")
+        assert (done.code, done.out, done.err) == (
+            2, "", "legato: --html - would be a file called -: a page is not printed\n  hint: --html page.html\n"
+        )  # fmt: skip
+    assert not Path("-").exists()
 
 
 def test_page(call: Any) -> None:

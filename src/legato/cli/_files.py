@@ -20,10 +20,13 @@ _OUTPUTS = ("output", "trace", "html", "dot", "svg")  # arguments that name file
 
 
 def require_own_outputs(args: argparse.Namespace) -> None:
-    """CompileError where a file that would be written is one that is read."""
-    for output in (getattr(args, name, None) for name in _OUTPUTS):
+    """CompileError where a file that would be written is one that is read, and for a page on standard output."""
+    for name in _OUTPUTS:
+        output = getattr(args, name, None)
         if output is not None:
             require_apart(output, args)
+        if name == "html" and str(output) == "-":
+            raise CompileError("--html - would be a file called -: a page is not printed", hint="--html page.html")
 
 
 def require_apart(output: Path, args: argparse.Namespace) -> None:
