@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -18,6 +19,17 @@ from tools import wheel
 
 ROOT = Path(__file__).parents[1]
 NATIVE = "legato/runtime/native"
+
+
+def test_what_is_said_to_be_installed_is_there_to_be_installed() -> None:
+    """Hints and pages name extras that there are, in quotes, which shells want for brackets."""
+    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"]
+    said = {m for file in files for m in re.findall(r"pip install (\S*\[\w+\])(.)", file.read_text(encoding="utf-8"))}
+    assert len(said) >= 4
+    for what, after in said:
+        assert (what[0], after) == ('"', '"'), what
+        assert what.partition("[")[2].rstrip("]") in extras
 
 
 # What runs in the installed package: a program with a data type and a kernel, compiled, saved and loaded.

@@ -98,7 +98,7 @@ def test_other_shells_read_their_scripts(shell: str, call: Any, here: Path) -> N
     for name in NAMES:
         assert name in text
     if shutil.which(shell) is None:
-        return
+        pytest.skip(f"{shell} is not installed")
     (here / "script").write_text(text)
     done = subprocess.run([shell, "-n", "script"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

@@ -53,6 +53,55 @@ def test_inputs_are_never_replaced(call: Any, here: Path) -> None:
     assert (here / "in.npz").read_bytes() == before
 
 
+OPERATOR = """
+from legato.ops._families import unary
+from legato.te import math as te
+
+twice = unary("my.twice", lambda x: x * 2, lambda x: x * te.literal(2, x), doc="Twice.")
+"""
+PASS = """
+from legato.transform import function_pass
+
+@function_pass
+def same(func, mod):
+    "Changes nothing."
+    return func
+"""
+OTHERS = {  # the file that is read beside the model, what is in it, the arguments but for the output
+    "ops": (OPERATOR, "run mlp.relay --fill ones --ops other.py"),
+    "use": (PASS, "opt mlp.relay -p same --use other.py"),
+    "generators": ("from legato.generators import CSource\nc = CSource()", "run mlp.relay --generators other.py"),
+}
+
+
+@pytest.mark.parametrize("flag", OTHERS)
+def test_code_is_never_replaced(flag: str, call: Any, here: Path) -> None:
+    """The output has a name that each verb takes, and is another link to what is read."""
+    text, arguments = OTHERS[flag]
+    (here / "other.py").write_text(text)
+    os.link("other.py", "out.relay")
+    assert call(*arguments.split(), "-o", "out.relay").err == (
+        "legato: out.relay is read: it would be replaced\n  hint: name another file\n"
+    )
+    assert (here / "other.py").read_text() == (here / "out.relay").read_text() == text
+
+
+def test_pictures_and_results_replace_no_code(call: Any, here: Path) -> None:
+    (here / "own.py").write_text(OPERATOR)
+    for arguments in ("bench mlp.relay --ops own.py -o own.py", "show mlp.relay --ops own.py --svg own.py"):
+        done = call(*arguments.split())
+        assert (done.code, done.err.splitlines()[0]) == (2, "legato: own.py is read: it would be replaced")
+    assert (here / "own.py").read_text() == OPERATOR
+
+
+def test_constants_are_never_replaced(call: Any, here: Path) -> None:
+    np.save("w.npy", FEEDS["w"])
+    before = (here / "w.npy").read_bytes()
+    done = call("run", "mlp.relay", "--constant", "w=w.npy", "--fill", "ones", "-o", "w.npy")
+    assert (done.code, done.err.splitlines()[0]) == (2, "legato: w.npy is read: it would be replaced")
+    assert (here / "w.npy").read_bytes() == before
+
+
 def test_compiling_replaces_artifacts_alone(call: Any, here: Path) -> None:
     (here / "weights.bin").write_bytes(b"of another model")
     done = call("compile", "mlp.relay", "-o", "weights.bin")

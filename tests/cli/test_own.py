@@ -103,6 +103,35 @@ def test_converters_say_nothing_of_compiled_programs(call: Any) -> None:
     assert done.code == 2
 
 
+SAME = """
+import dataclasses, pickle, sys
+
+from legato.ops._families import unary
+from legato.te import math as te
+
+@dataclasses.dataclass
+class Factor:
+    value: int = {value}
+
+def reference(x):
+    return x * pickle.loads(pickle.dumps(Factor())).value
+
+by = unary("my.by_{value}", reference, lambda x: x * te.literal({value}, x), doc="Times {value}.")
+by = dataclasses.replace(by, compute=None)
+"""
+
+
+def test_files_of_one_name_are_modules_of_their_own(call: Any) -> None:
+    for folder, value in (("a", 3), ("b", 5)):
+        Path(folder).mkdir()
+        Path(folder, "ops.py").write_text(SAME.format(value=value))
+    Path("m.relay").write_text(TEXT.replace("my.thrice(%x)", "my.by_3(my.by_5(%x))"))
+    np.save("x.npy", np.ones((2, 4), np.float32))
+    done = call("run", "m.relay", "-i", "x.npy", "--ops", "a/ops.py", "--ops", "b/ops.py", "--json")
+    assert done.code == 0, done.err
+    assert done.json["outputs"][0]["mean"] == 15
+
+
 # ------------------------------------------------------------------ compile without -o
 
 

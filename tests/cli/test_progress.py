@@ -9,8 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+from rich.console import Console
+
 import legato
-from legato.cli._progress import Lines
+from legato.cli._progress import Lines, progress
 
 SOURCE = Path(legato.__file__).parents[1]
 
@@ -61,3 +64,14 @@ def test_progress_ends_where_nobody_reads_it() -> None:
     said = io.StringIO()
     said.close()
     Lines("bench", said)("reading")
+
+
+@pytest.mark.parametrize("name", ["a[/].onnx", "a[red]b.onnx", "a[/red].onnx", ":smile:.onnx", "a\\[b].onnx"])
+def test_names_of_files_are_no_markup(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.StringIO()
+    monkeypatch.setattr(said, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", said)
+    monkeypatch.setattr("rich.console.Console", lambda **_: Console(file=said, force_terminal=True, width=80))
+    with progress("legato check", quiet=False, plain=False) as tell:
+        tell(f"reading {name}")
+    assert f"reading {name}" in said.getvalue()

@@ -7,8 +7,8 @@
 
 Every verb takes --json, and prints one object then: "legato" (the version), "verb", "exit", and its own keys, or
 "error". Progress is shown on standard error, that of what takes long (compile, verify, bench) also where it is no
-terminal, and never with --json; nothing is written but what -o names (compile: MODEL.legato where it is not given) and
-the kernel cache.
+terminal, and never with --json. Nothing is written but what flags name (compile: MODEL.legato where -o names nothing;
+verify -o: the inputs beside it, in a .npz file), the kernel cache, and, on the machine of --on, what is sent there.
 """
 
 from __future__ import annotations

@@ -9,16 +9,31 @@ from typing import TYPE_CHECKING, Any
 from legato.cli._answer import Answer, counted, rows, size
 
 if TYPE_CHECKING:
-    from legato.runtime.executable import Executable
+    from legato.runtime.facts import Facts
 
-__all__ = ["describe"]
+__all__ = ["describe", "memory_line", "memory_of"]
 
 _SHOWN = 8  # operators that the kernels are counted by
 
 
-def describe(exe: Executable, path: Path) -> Answer:
+def memory_of(found: Facts) -> dict[str, Any]:
+    """The workspace of a call, as JSON has it: a formula, and the bytes where its dims are as small as is usual."""
+    memory = found.peak_memory
+    return {"peak_memory": memory.formula, "peak_bytes": memory.smallest, "peak_at": memory.least}
+
+
+def memory_line(data: dict[str, Any]) -> str:
+    """What `memory_of` gives, in words."""
+    if not data["peak_at"]:
+        return f"{size(data['peak_bytes'])} per call, beside the weights"
+    at = ", ".join(f"{name} = {value}" for name, value in data["peak_at"].items())
+    general = f"in general {data['peak_memory']} bytes"
+    return f"{size(data['peak_bytes'])} per call at {at}, beside the weights; {general}"
+
+
+def describe(found: Facts, path: Path) -> Answer:
     """What it takes and gives, what it is for, how large it is, what is in it."""
-    program = exe.program
+    program = found.program
     data: dict[str, Any] = {
         "model": str(path),
         "after": None,
@@ -26,13 +41,13 @@ def describe(exe: Executable, path: Path) -> Answer:
         "version": program.version,
         "format": program.format,
         "bytes": path.stat().st_size,
-        "weight_bytes": exe.weight_bytes,
-        "target": exe.target,
-        "precision": exe.precision.value,
-        "inputs": [str(leaf) for leaf in exe.arguments],
-        "outputs": [str(leaf) for leaf in exe.results],
-        "peak_memory": str(exe.peak_memory),
-        "kernels": [{"name": k.name, "operators": list(k.operators), "sites": list(k.sites)} for k in exe.kernels],
+        "weight_bytes": found.weight_bytes,
+        "target": found.target,
+        "precision": found.precision.value,
+        "inputs": [str(leaf) for leaf in found.arguments],
+        "outputs": [str(leaf) for leaf in found.results],
+        **memory_of(found),
+        "kernels": [{"name": k.name, "operators": list(k.operators), "sites": list(k.sites)} for k in found.kernels],
         "by_reference": [op.op for op in program.host_ops],
         "generators": [external.name for external in program.externals],
         "functions": list(program.functions),
@@ -42,7 +57,6 @@ def describe(exe: Executable, path: Path) -> Answer:
 
 
 def _text(data: dict[str, Any]) -> str:
-    memory = data["peak_memory"]
     bytes_of = {name: size(data[name]) for name in ("bytes", "weight_bytes")}
     lines = [
         ("file", f"{data['model']}: {bytes_of['bytes']}, of which weights {bytes_of['weight_bytes']}"),
@@ -50,7 +64,7 @@ def _text(data: dict[str, Any]) -> str:
         ("for", f"{data['target']}, precision {data['precision']}"),
         *(("inputs" if not n else "", text) for n, text in enumerate(data["inputs"])),
         *(("outputs" if not n else "", text) for n, text in enumerate(data["outputs"])),
-        ("memory", f"{size(int(memory)) if memory.isdigit() else memory + ' bytes'} per call, beside the weights"),
+        ("memory", memory_line(data)),
         ("kernels", _kernels(data["kernels"])),
     ]
     for name, head in (("by_reference", "by reference"), ("generators", "by others")):

@@ -6,9 +6,10 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
+from itertools import count
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from legato.base.errors import CompileError, LegatoError
 from legato.cli._arguments import is_artifact, refuse
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from legato.transform.pass_ import Pass
 
 __all__ = ["passes_of_code", "run_file", "take_code", "take_ops"]
+
+_NUMBERS: Final = count()  # of the files that were run
 
 
 def take_code(args: argparse.Namespace) -> None:
@@ -126,7 +129,7 @@ def run_file(file: Path) -> ModuleType:
     """The file as an imported module; it imports its neighbours as a script that Python is given does."""
     if not file.is_file():
         raise CompileError(f"{file}: there is no such file")
-    name = f"_legato_model_{file.stem}"
+    name = f"_legato_code_{next(_NUMBERS)}_{file.stem}"  # files of several folders may be called alike
     spec = spec_from_file_location(name, file.resolve())
     assert spec is not None
     assert spec.loader is not None

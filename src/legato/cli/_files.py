@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,22 +17,34 @@ if TYPE_CHECKING:
 __all__ = ["require_apart", "require_artifact_or_nothing", "require_own_outputs", "write_arrays", "write_text"]
 
 _OUTPUTS = ("output", "trace", "html", "dot", "svg")  # arguments that name files to write
-_INPUTS = ("model", "input")  # to read
 
 
 def require_own_outputs(args: argparse.Namespace) -> None:
-    """CompileError where a file that would be written is one that is read."""
-    for output in (getattr(args, name, None) for name in _OUTPUTS):
+    """CompileError where a file that would be written is one that is read, and for a page on standard output."""
+    for name in _OUTPUTS:
+        output = getattr(args, name, None)
         if output is not None:
             require_apart(output, args)
+        if name == "html" and str(output) == "-":
+            raise CompileError("--html - would be a file called -: a page is not printed", hint="--html page.html")
 
 
 def require_apart(output: Path, args: argparse.Namespace) -> None:
     """CompileError where `output` is a file that is read: under this name, or another."""
-    read = [path for name in _INPUTS if isinstance(path := getattr(args, name, None), Path)]
-    for path in (*read, *(Path(f"{path}.safetensors") for path in read)):
-        if _is_same(output, path):
+    for path in _read(args):
+        if _is_same(output, path) or _is_same(output, Path(f"{path}.safetensors")):
             raise CompileError(f"{output} is read: it would be replaced", hint="name another file")
+
+
+def _read(args: argparse.Namespace) -> Iterator[Path]:
+    """The files that are read."""
+    for name in ("model", "input"):
+        if isinstance(path := getattr(args, name, None), Path):
+            yield path
+    for name in ("ops", "use"):
+        yield from getattr(args, name, ())
+    yield from (Path(given) for given in getattr(args, "generators", ()) if given.endswith(".py"))  # others are names
+    yield from (Path(value) for _, value in getattr(args, "constant", ()) if isinstance(value, str))
 
 
 def _is_same(a: Path, b: Path) -> bool:

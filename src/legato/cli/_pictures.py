@@ -23,7 +23,7 @@ def add_pictures(parser: argparse.ArgumentParser) -> None:
     """Which picture is drawn instead of the text."""
     parser.add_argument("--tree", action="store_true", help="functions, fused groups and operators with their types")
     parser.add_argument("--dot", type=Path, metavar="FILE", help="write the graph for Graphviz; - is standard output")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="write the graph as a picture")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="write the graph as a picture; - is standard output")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file: graph and text of all stages")
     parser.add_argument("--profile", action="store_true", help="with --html: run it, and show where the time goes")
 

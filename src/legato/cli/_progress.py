@@ -25,9 +25,10 @@ def progress(name: str, *, quiet: bool, plain: bool) -> Iterator[Tell]:
         yield _nothing
     elif sys.stderr.isatty() and find_spec("rich") is not None:
         from rich.console import Console
+        from rich.text import Text
 
         with Console(stderr=True).status("starting") as status:
-            yield lambda what: status.update(what)
+            yield lambda what: status.update(Text(what))  # as it is: names of files may look like rich's markup
     else:
         yield Lines(name, sys.stderr) if plain or sys.stderr.isatty() else _nothing
 

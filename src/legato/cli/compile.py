@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from legato.base.errors import CompileError
 from legato.cli import _arguments
 from legato.cli._answer import Answer, Tell, counted, rows, seconds, size
+from legato.cli._artifacts import memory_line, memory_of
 from legato.cli._files import require_artifact_or_nothing, write_text
 from legato.cli._generators import add_generators, take_generators
 
@@ -86,9 +87,7 @@ def _facts(output: Path, compiled: Compiled, total: float, stages: dict[str, flo
         "threads": exe.threads,
         "inputs": [str(leaf) for leaf in exe.arguments],
         "outputs": [str(leaf) for leaf in exe.results],
-        "peak_memory": exe.peak_memory.formula,
-        "peak_bytes": exe.peak_memory.smallest,
-        "peak_at": exe.peak_memory.least,
+        **memory_of(exe),
         "kernels": exe.stats["kernels"],
         "compiled": compiled.compiled,
         "by_reference": [op.op for op in exe.program.host_ops],
@@ -98,9 +97,6 @@ def _facts(output: Path, compiled: Compiled, total: float, stages: dict[str, flo
 
 
 def _text(data: dict[str, Any]) -> str:
-    at = ", ".join(f"{name} = {value}" for name, value in data["peak_at"].items())
-    memory = f"{size(data['peak_bytes'])} per call{at and ' at ' + at}, beside the weights"
-    memory += f"; in general {data['peak_memory']} bytes" if at else ""
     stages = ", ".join(f"{name} {seconds(value)}" for name, value in data["stages"].items())
     slow = data["by_reference"]
     by_reference = f"{counted(len(slow), 'operator')} run by their reference"
@@ -109,7 +105,7 @@ def _text(data: dict[str, Any]) -> str:
         ("written", f"{data['output']}: {size(data['bytes'])}, of which weights {size(data['weight_bytes'])}"),
         *(("inputs" if not n else "", text) for n, text in enumerate(data["inputs"])),
         *(("outputs" if not n else "", text) for n, text in enumerate(data["outputs"])),
-        ("memory", memory),
+        ("memory", memory_line(data)),
         ("kernels", f"{data['kernels']} for {data['target']}, precision {data['precision']}; {by_reference}"),
         ("time", f"{seconds(data['seconds'])}  ({stages})"),
     ])  # fmt: skip

@@ -60,16 +60,17 @@ def run(args: argparse.Namespace, tell: Tell) -> Answer:
 
 
 def _artifact(args: argparse.Namespace) -> Answer:
-    import legato
+    from legato.runtime import artifact
+    from legato.runtime.facts import Contents
 
     of_models = (*_arguments.OF_MODELS, "ops")
     _arguments.refuse(args, "a .legato file holds text as it is", *of_models, *FORMS, *PICTURES, "profile")
     if args.text:
         _arguments.refuse(args, "--text shows the program before all stages", "after")
-    exe = legato.load(args.model)
+    found = Contents(artifact.read(args.model, mapped=True, anywhere=True))
     if not args.text and args.after is None:
-        return describe(exe, args.model)
-    text = exe.program.source if args.after is None else exe.module_after(args.after)
+        return describe(found, args.model)
+    text = found.program.source if args.after is None else found.module_after(args.after)
     return Answer({"model": str(args.model), "after": args.after, "text": text}, shown(text, args))
 
 

@@ -49,6 +49,7 @@ MAX_MANIFEST: Final = 64 << 20
 CHUNK: Final = 1 << 20  # of constants, per CRC
 PAGE: Final = 4096
 _SEAL: Final = 32  # bytes behind the image
+_IN_MEMORY: Final = Path("<bytes>")
 _SECTIONS: Final = {"source": 8, "stages": 8, "code": 8, "relocations": 8, "constants": PAGE}  # their alignment
 
 
@@ -191,19 +192,25 @@ def _head(parts: Parts, sections: Mapping[str, _Section], crc: Sequence[int]) ->
 # ---------------------------------------------------------------------------------------------------- reading
 
 
-def read(path: Path, *, mapped: bool = False) -> Parts:
-    """The parts in the file `path`, checked; ArtifactError where it cannot be used here.
+def read(path: Path, *, mapped: bool = False, anywhere: bool = False) -> Parts:
+    """The parts in the file `path`, checked; ArtifactError where it cannot be used here. anywhere: where it is whole,
+    for whichever machine it is; it is to be looked at.
 
     mapped: the constants are not read into memory of this process's own but stay the file's pages, which all processes
     that map the file share. Nobody may write to the file then; to replace it, as `write` does, is no harm.
     """
     with _opened(path) as file:
-        return _read(_File(file, path), mapped)
+        parts = _read(_File(file, path), mapped)
+    if not anywhere:
+        _check_machine(path, parts.program)
+    return parts
 
 
 def from_bytes(data: bytes | memoryview, *, mapped: bool = False) -> Parts:
     """The parts that `to_bytes` gave, as `read` has them. mapped: the constants stay where they are in `data`."""
-    return _read(_Bytes(data), mapped)
+    parts = _read(_Bytes(data), mapped)
+    _check_machine(_IN_MEMORY, parts.program)
+    return parts
 
 
 def target_of(path: Path) -> str:
@@ -318,7 +325,7 @@ class _Bytes(_Source):
     """Those in memory."""
 
     def __init__(self, data: bytes | memoryview) -> None:
-        self.path = Path("<bytes>")
+        self.path = _IN_MEMORY
         self._data = memoryview(data).cast("B")
         self.size = self._data.nbytes
 
@@ -440,7 +447,6 @@ def _parts(
     for name, function in program.functions.items():
         if function.offset >= parts.code_size:
             raise _damaged(path, f"function {name!r} lies outside the code")
-    _check_machine(path, program)
     return parts
 
 

@@ -22,7 +22,7 @@ from legato.runtime.bodies import choose
 from legato.runtime.datatypes import ObjectInfo
 from legato.runtime.engines import Engine, with_engines
 from legato.runtime.exchange import Exchange, ObjectCall
-from legato.runtime.facts import Facts
+from legato.runtime.facts import Facts, entry_point
 from legato.runtime.options import checked_limit, thread_count
 from legato.runtime.parts import Constants, Parts, join_constants
 from legato.runtime.program import HostOpInfo, Program, TensorInfo
@@ -76,8 +76,7 @@ class Executable(Facts):
         packed: the packed functions that it calls, by name; PackedError where one is missing or does not fit.
         """
         program = parts.program
-        if function not in program.functions:
-            raise RunError(f"the program has no function {function!r}; it has {', '.join(program.functions)}")
+        info = entry_point(program, function)
         self.program = program
         self.function = function
         self.threads = thread_count(threads)
@@ -85,8 +84,8 @@ class Executable(Facts):
         self._parts = parts
         self._limit = checked_limit(memory_limit)
         self._code = code or CodeImage(parts.image, parts.code_size, parts.relocations)
-        self._entry = self._code.address + program.functions[function].offset
-        self._signature = Signature(program.functions[function])
+        self._entry = self._code.address + info.offset
+        self._signature = Signature(info)
         flush = self.precision is not Precision.EXACT
         self._flags = self._signature.flags | (_RUN_FLUSH if flush else 0)
         run = host_ops or _refuse_op
@@ -99,7 +98,7 @@ class Executable(Facts):
         self._host_ops = host_ops
         self._packed = packed
         self._numbers = {text: n for n, text in enumerate(program.strings)}
-        self._bodies = tuple(self._variant(name, self.threads) for name in program.functions[function].bodies)
+        self._bodies = tuple(self._variant(name, self.threads) for name in info.bodies)
         self._body_of: dict[Plan, Executable] = {}
 
     @classmethod
@@ -355,6 +354,11 @@ class Executable(Facts):
             Strings(self.program.strings, self._numbers) if self._numbers else None,
         )
 
+    def __repr__(self) -> str:
+        sides = (self._signature.info.arguments, self.results)
+        arrow = " -> ".join(", ".join(map(str, leaves)) for leaves in sides)
+        return f"<executable {self.function}({arrow}) for {self.target}, {self.threads} threads>"
+
     # ------------------------------------------------------------------------------------------------ memory
 
     def release(self) -> None:
@@ -379,6 +383,16 @@ class Executable(Facts):
         """The artifact, and the options that it was made with, as its constructor takes them."""
         options = {"function": self.function, "threads": self._asked, "memory_limit": self._limit}
         return artifact.to_bytes(self._parts), {**options, "host_ops": self._host_ops, "packed": self._packed}
+
+    @property
+    def code_address(self) -> int:
+        """Where the code is mapped."""
+        return self._code.address
+
+    @property
+    def leaked(self) -> int:
+        """How many objects the program has forgotten in its calls so far: 0, unless the compiler is wrong."""
+        return sum(workspace.leaked for each in (self, *self._bodies) for workspace in each._free)
 
     # ------------------------------------------------------------------------------------------------ variants
 

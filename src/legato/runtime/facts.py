@@ -1,4 +1,4 @@
-"""What an executable says of itself."""
+"""What a compiled program says of itself, which it need not be able to run for."""
 
 from __future__ import annotations
 
@@ -9,34 +9,36 @@ from typing import TYPE_CHECKING
 
 from legato.base.errors import RunError
 from legato.base.precision import Precision
-from legato.runtime.binding import CodeImage
 from legato.runtime.bodies import ranges
 from legato.runtime.datatypes import ConstructorInfo, ObjectInfo
 from legato.runtime.parts import Parts
-from legato.runtime.program import Program, TensorInfo
+from legato.runtime.program import FunctionInfo, Program, TensorInfo
 from legato.runtime.signature import Signature
 from legato.runtime.size import Bytes
-from legato.runtime.workspace import Workspace
 
 if TYPE_CHECKING:
     from legato.runtime.kernels import KernelInfo
 
-__all__ = ["Facts"]
+__all__ = ["Contents", "Facts", "entry_point"]
+
+
+def entry_point(program: Program, function: str) -> FunctionInfo:
+    """The function of that name; RunError where there is none."""
+    if function not in program.functions:
+        raise RunError(f"the program has no function {function!r}; it has {', '.join(program.functions)}")
+    return program.functions[function]
 
 
 class Facts:
-    """The properties of an executable, which this is a part of."""
+    """The properties that an executable has of its parts."""
 
     __slots__ = ()
 
     program: Program
     function: str
-    threads: int
     _parts: Parts
     _signature: Signature
-    _code: CodeImage
     _bodies: Sequence[Facts]
-    _free: list[Workspace]
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -79,11 +81,6 @@ class Facts:
         return {c.name: c for ty in self._signature.info.types for c in ty.constructors}
 
     @property
-    def leaked(self) -> int:
-        """How many objects the program has forgotten in its calls so far: 0, unless the compiler is wrong."""
-        return sum(workspace.leaked for each in (self, *self._bodies) for workspace in each._free)
-
-    @property
     def peak_memory(self) -> Bytes:
         """Bytes of workspace that one call needs, as a formula in the dims; weights, outputs and objects are not in it.
         Its text begins with the bytes where every dim is 1, or what its range begins at.
@@ -121,11 +118,6 @@ class Facts:
 
         return kernels_from_text(self.program.kernels, self._parts.code_size)
 
-    @property
-    def code_address(self) -> int:
-        """Where the code is mapped."""
-        return self._code.address
-
     def module_after(self, stage: str) -> str:
         """The program's text after pass `stage`; RunError unless compile was asked to keep it."""
         if stage not in self.program.stages:
@@ -133,7 +125,15 @@ class Facts:
             raise RunError(f"the program after {stage!r} was not kept; kept: {kept}")
         return self.program.stages[stage]
 
-    def __repr__(self) -> str:
-        sides = (self._signature.info.arguments, self.results)
-        arrow = " -> ".join(", ".join(map(str, leaves)) for leaves in sides)
-        return f"<executable {self.function}({arrow}) for {self.target}, {self.threads} threads>"
+
+class Contents(Facts):
+    """What is in a file, to be looked at: it may be for another machine, and need what is not given here."""
+
+    __slots__ = ("_bodies", "_parts", "_signature", "function", "program")
+
+    def __init__(self, parts: Parts, function: str = "main") -> None:
+        self.program, self.function = parts.program, function
+        self._parts = parts
+        info = entry_point(parts.program, function)
+        self._signature = Signature(info)
+        self._bodies = tuple(Contents(parts, name) for name in info.bodies)

@@ -14,7 +14,7 @@ __all__ = ["shares_of"]
 def shares_of(profile: Profile) -> Callable[[Graph], Graph]:
     """What puts shares of time into a graph: at the calls of kernels; at fused groups, by the place of the model that
     they and the kernels come from; and at functions that hold such. Several of one name or place share its time."""
-    total = profile.overhead + sum(k.seconds for k in profile.kernels)
+    total = profile.total
 
     def add(graph: Graph) -> Graph:
         if not total:

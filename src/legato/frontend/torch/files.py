@@ -44,7 +44,9 @@ def load_file(
     """The module of a file, its weights constants. `shapes`: of the arguments of a module of TorchScript, by name; the
     last entry may be a dtype (float32 otherwise)."""
     if find_spec("torch") is None:
-        raise ImportModelError(f"{path} is a file of PyTorch, which is not installed", hint="pip install legato[torch]")
+        raise ImportModelError(
+            f"{path} is a file of PyTorch, which is not installed", hint='pip install "legato[torch]"'
+        )
     try:
         open_regular(path).close()
     except OSError as error:
