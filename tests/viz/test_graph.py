@@ -104,6 +104,10 @@ def @main(%i: int32) {
     assert [n.label for n in named(graph, "call")].count("@down") == 2
     (recursion,) = named(graph, "recursion")
     assert recursion.label == "%loop"
+    assert graph.clusters[recursion.cluster].label == "fn"
+    inner, outer = (n for n in named(graph, "call") if n.label == "call")
+    assert [graph.nodes[n].label for n in inner.inputs] == ["%loop", "subtract"]
+    assert [graph.nodes[n].label for n in outer.inputs] == ["fn (%k)", "%i"]  # outside the name means the closure
     assert graph.functions == 2
 
 

@@ -97,6 +97,7 @@ class _Builder:
         self.known: dict[Var, int] = {}  # parameters, and parts of matched values, as nodes
         self.matched: dict[Var, Match] = {}
         self.index: dict[int, int] = {}
+        self.recursive: dict[int, list[Var]] = {}  # names of values in these values, by id of the value
         self.types = TypePrinter()
 
     def build(self) -> None:
@@ -107,6 +108,8 @@ class _Builder:
             made = self._visit(node)
             if made is not None:
                 self.index[id(node)] = made
+                for var in self.recursive.pop(id(node), ()):  # behind the closure its name means the closure
+                    self.index[id(var)] = made
         for key, cluster in self.inside.items():
             found = self.index[key]
             if self.clusters[cluster].kind == "closure":  # the function is a node of its own
@@ -207,9 +210,11 @@ class _Builder:
         value = self.values.get(var)
         if value is not None and (isinstance(value, _CALLEES) or id(value) in self.index):
             return self._use(value)
+        if value is not None:
+            self.recursive.setdefault(id(value), []).append(var)
+            return self._add(var, "recursion", f"%{var.name}", "", (), self.inside.get(id(value), -1))
         match = self.matched.get(var)
-        kind = "pattern" if match is not None else "recursion" if value is not None else "parameter"
-        inputs = (self._use(match.data),) if match is not None else ()
+        kind, inputs = ("parameter", ()) if match is None else ("pattern", (self._use(match.data),))
         found = self._add(var, kind, f"%{var.name}", "", inputs)
         if match is not None:
             self.known[var] = found
@@ -222,8 +227,10 @@ class _Builder:
             self.index[id(node)] = self._add(node, "global", name, "", ())
         return self.index[id(node)]
 
-    def _add(self, node: Expr, kind: str, label: str, detail: str, inputs: tuple[int, ...]) -> int:
-        cluster = self.scopes.get(self.placement.of.get(id(node), self.placement.root), -1)
+    def _add(self, node: Expr, kind: str, label: str, detail: str, inputs: tuple[int, ...], cluster: int = -1) -> int:
+        """The number of a new node, in `cluster`, or where the node is evaluated."""
+        if cluster < 0:
+            cluster = self.scopes.get(self.placement.of.get(id(node), self.placement.root), -1)
         if cluster < 0:
             cluster = self.inside[id(self.root)]
         self.nodes.append(
