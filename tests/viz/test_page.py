@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 import re
 from html.parser import HTMLParser
@@ -85,8 +86,8 @@ def test_stages_are_passes_that_changed_something() -> None:
     assert len(set(names)) == len(names)
     assert found.note == ""
     texts = [show(stage.module) for stage in found.stages]
-    assert all(a is not b for a, b in zip(found.stages, found.stages[1:], strict=False))
-    assert texts[names.index("fuse")] != texts[names.index("fuse") - 1]
+    assert all(a.module is not b.module for a, b in itertools.pairwise(found.stages))
+    assert all(a != b for a, b in itertools.pairwise(texts))
 
 
 def test_what_cannot_be_compiled_is_shown_as_far_as_it_gets() -> None:
