@@ -15,7 +15,7 @@ from legato.ir.op import Op
 from legato.ir.printer import show, show_with_lines
 from legato.ir.scope import place
 from legato.ops import table
-from legato.viz import Graph, Node, Stage, dot, graph_of, page, pdf, svg, tree
+from legato.viz import Graph, Node, Stage, dot, graph_of, layout, page, pdf, svg, tree
 from legato.viz.graph import contents
 from legato.viz.layout import Box, lay_out, plan
 from tests.heavy import amount
@@ -254,6 +254,19 @@ def test_deep_nesting() -> None:
     assert len(pdf(graph)) > 100_000
     assert dot(graph).count("subgraph") == 1501
     assert len(page("deep", [Stage("imported", mod)])) > 100_000
+
+
+def test_edges_within_a_cluster_always_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a number of steps between clusters, edges between these do not."""
+    text = (
+        "def @main(%x: float32, %c: bool) { let %a = abs(%x); let %b = exp(%a); if (%c) { nn.relu(%b) } else { %a } }"
+    )
+    graph = graph_of(legato.parse(text))
+    monkeypatch.setattr(layout, "_CROSS", -1)
+    found = plan(graph)
+    labels = [[graph.nodes[n].label for kind, n in edge if kind == "node"] for edge in found.edges[0]]
+    assert labels == [["%x", "abs"], ["abs", "exp"], ["%c", "if"], ["abs", "if"]]
+    assert lay_out(graph).nodes.keys() == set(range(len(graph.nodes)))
 
 
 def test_a_wide_layer() -> None:
