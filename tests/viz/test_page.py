@@ -23,6 +23,7 @@ from legato.profile.report import KernelProfile, Profile
 from legato.viz import Stage, graph_of, page, stages
 from legato.viz.graph import contents
 from legato.viz.page import _keys
+from legato.viz.style import LEAST
 from legato.viz.times import shares_of
 from tests.viz.graphs import FUSED
 from tests.viz.test_pictures import NASTY, strange
@@ -163,6 +164,7 @@ def test_nothing_else_runs_or_is_loaded() -> None:
     for name, content in (("script-src", script), ("style-src", style)):
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert f"{name} 'sha256-{digest}'" in policy
+    assert f"const LEAST = {LEAST};" in script
     names = {name for _, attrs, _ in parts.found for name in attrs}
     assert not names & {"src", "href", "style"}
     assert not any(name.startswith("on") for name in names)

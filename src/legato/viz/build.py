@@ -36,6 +36,7 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import Placement, Scope, operands, pattern_vars, place
 from legato.ir.types import TensorType, TupleType, Type
+from legato.lower.kernel_names import operators_of
 from legato.viz.graph import Cluster, Graph, Node
 
 __all__ = ["graph_of", "short_type"]
@@ -150,7 +151,7 @@ class _Builder:
         detail = ", ".join(self._attributes(func.attrs, "a function"))
         if call is not None:
             self.values.update(zip(func.params, call.args, strict=False))
-            names = _operators(func)
+            names = operators_of(func)
             made = Cluster("group", " + ".join(names) or "group", own, short_type(call.ty), detail)
             found = replace(made, span=_text(func.span or call.span), line=self._line(func), operators=names)
             return self._cluster(found)
@@ -288,15 +289,6 @@ class _Builder:
 
     def _line(self, node: Expr) -> int:
         return self.lines.get(id(node), -1)
-
-
-def _operators(func: Function) -> tuple[str, ...]:
-    """The operators of a group in their order, each once."""
-    seen: dict[str, None] = {}
-    for node in place(func).order:
-        if isinstance(node, Call) and isinstance(node.op, Op):
-            seen[node.op.name] = None
-    return tuple(seen)
 
 
 def _pattern(pattern: Pattern) -> str:

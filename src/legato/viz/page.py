@@ -24,7 +24,7 @@ from legato.viz.build import graph_of
 from legato.viz.graph import Cluster, Graph, Node
 from legato.viz.layout import Unit, plan
 from legato.viz.stages import Stage
-from legato.viz.style import CLUSTERS, NODES
+from legato.viz.style import CLUSTERS, LEAST, NODES
 
 __all__ = ["page"]
 
@@ -41,7 +41,8 @@ _SCRIPTS: Final = ("layout.js", "diff.js", "page.js")
 
 
 def page(title: str, stages: Sequence[Stage], *, note: str = "", start: int = 0, shares: Shares | None = None) -> str:
-    """The page, in UTF-8. `start`: the stage that it opens with; `shares`: puts shares of time into a graph."""
+    """The page, in UTF-8. `start`: the stage that it opens with; `shares`: puts shares of time, or
+    other marks, into a graph."""
     data = _Data()
     shown = [data.stage(stage, shares) for stage in stages]
     held = {
@@ -52,7 +53,8 @@ def page(title: str, stages: Sequence[Stage], *, note: str = "", start: int = 0,
         "keys": _keys(data.templates),
     }
     package = files("legato.viz")
-    script = "\n".join(package.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    scripts = (package.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    script = "\n".join((f'"use strict";\nconst LEAST = {LEAST};', *scripts))
     style = COLOURS + package.joinpath("page.css").read_text(encoding="utf-8") + _colours()
     policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}"
     name = escape(title.encode("utf-8", "replace").decode())
