@@ -234,9 +234,9 @@ class _Builder:
             cluster = self.scopes.get(self.placement.of.get(id(node), self.placement.root), -1)
         if cluster < 0:
             cluster = self.inside[id(self.root)]
-        self.nodes.append(
-            Node(kind, label, short_type(node.ty), detail, _text(node.span), inputs, cluster, self._line(node))
-        )
+        data = node.data if isinstance(node, Constant) else None
+        made = Node(kind, label, short_type(node.ty), detail, _text(node.span), inputs, cluster, self._line(node))
+        self.nodes.append(made if data is None else replace(made, data=data))
         return len(self.nodes) - 1
 
     def _told(self, node: Expr) -> tuple[str, str, str, tuple[int, ...]]:

@@ -29,7 +29,7 @@ function loaded(n) {
   const units = new Set(raw.ranks.flat(2)), byLine = new Map();  // constants, and clusters of nothing else, have no box
   clusters.forEach((cluster, c) => { if (units.has(-1 - c) && !byLine.has(cluster.line)) byLine.set(cluster.line, -1 - c); });
   nodes.forEach((node, n) => { if (units.has(n) && node.kind !== "parameter") byLine.set(node.line, n); });
-  const held = {name: raw.name, nodes, clusters, units, ranks: raw.ranks, edges: raw.edges, lines: raw.lines, byLine};
+  const held = {name: raw.name, nodes, clusters, units, ranks: raw.ranks, edges: raw.edges, lines: raw.lines, keys: raw.keys, byLine};
   return stages[n] = held;
 }
 
@@ -55,8 +55,8 @@ function show(n, reset) {
   state.stage = n;
   stage = loaded(n);
   state.selected = null;
-  const compared = held => held.lines.map(line => data.keys[line[0]]), before = n ? compared(loaded(n - 1)) : null;
-  changes = before ? difference(before, compared(stage)) : {gone: [], fresh: new Set()};
+  const before = n ? loaded(n - 1).keys : null;
+  changes = before ? difference(before, stage.keys) : {gone: [], fresh: new Set()};
   at("stage").value = n;
   at("name").textContent = `${n + 1}/${stages.length} ${stage.name}`;
   at("changed").textContent = before ? `+${changes.fresh.size} −${changes.gone.length} lines` : "";
