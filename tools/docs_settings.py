@@ -38,7 +38,7 @@ _ELSEWHERE: Final = {  # what others define, and Legato reads
 def environment() -> Mapping[str, tuple[str, str]]:
     """The variables LEGATO_…, each with its default and what it means: the comments of `Config`."""
     told = dict(_FIELD.findall(inspect.getsource(Config)))
-    return {f"LEGATO_{f.name.upper()}": (_default(f.default), told[f.name]) for f in fields(Config)}
+    return {f"LEGATO_{f.name.upper()}": (_of_environment(f.default), told[f.name]) for f in fields(Config)}
 
 
 def options() -> Mapping[str, tuple[str, str]]:
@@ -51,9 +51,11 @@ def options() -> Mapping[str, tuple[str, str]]:
     return {p.name: (_default(p.default), told[p.name]) for p in given if p.name != "model"}
 
 
+def _of_environment(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool) else _default(value)
+
+
 def _default(value: Any) -> str:
-    if value is True or value is False:
-        return str(int(value))
     return "" if value is None or value == () or value is inspect.Parameter.empty else str(value)
 
 

@@ -164,7 +164,8 @@ def compile(  # the name that users look for
     constants: values that inputs have for good, by name: they are no inputs of the executable.
     threads: default number of threads of calls; it does not enter the code, and results do not depend on it.
     keep:    stages whose text `exe.module_after(stage)` shall give: names of passes, "lower", "tir"; "*": all.
-    ops:     operators of your own; custom: converters of your own for ONNX operators, by "domain::Op".
+    ops:     operators of your own; custom: converters of your own, by "domain::Op": of ONNX operators, or of
+             PyTorch's (docs/pytorch.md).
     passes:  what is done to the program before it is lowered, as passes and texts that name them (docs/passes.md):
              `[my_pass, "default"]`; None: "default", which is `legato.pipelines.DEFAULT`.
              `legato.pipelines.without` leaves out what code can do without.

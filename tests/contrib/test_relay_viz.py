@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from legato import relay
-from legato.base.errors import CompileError, UnsupportedError
+from legato.base.errors import ArtifactError, CompileError, UnsupportedError
 from legato.contrib import relay_viz
 from legato.contrib.relay_viz import VizEdge, VizNode
 
@@ -46,7 +46,9 @@ def test_formats(capsys: pytest.CaptureFixture[str]) -> None:
     assert viz.render("g", "dot") == "g.dot"
     assert "a parameter that is given" in Path("g.dot").read_text()
     assert viz.render("g", format="html") == "g.html"
-    assert "</html>" in Path("g.html").read_text()
+    html = Path("g.html").read_text()
+    assert "</html>" in html
+    assert "a parameter that is given" in html
     assert viz.render() is None
     assert capsys.readouterr().out.startswith("@main(%x: float32[2, 3]")
     with pytest.raises(CompileError, match="no format 'png'\n  hint: one of pdf, svg, dot, html"):
@@ -93,6 +95,11 @@ def test_what_is_refused() -> None:
         relay_viz.RelayVisualizer("m.relay")
     with pytest.raises(CompileError, match="relay_param: got a list"):
         relay_viz.RelayVisualizer(mod, ["w"])  # type: ignore[arg-type]
+    wanted = "relay_param: the module has no parameter 'a', 'v'\n  hint: its parameters are w, x$"
+    with pytest.raises(CompileError, match=wanted):
+        relay_viz.RelayVisualizer(mod, {"v": 1, "w": 1, "a": 1})
+    with pytest.raises(ArtifactError, match=r"^cannot write no/such/folder/g\.svg: No such file or directory$"):
+        relay_viz.RelayVisualizer(mod).render("no/such/folder/g", format="svg")
 
 
 def test_notebooks() -> None:

@@ -8,11 +8,18 @@ from dataclasses import fields
 import legato
 from legato.base.config import Config
 from legato.cli._main import make_parser
-from tools.docs_settings import PAGE, main
+from tools.docs_settings import PAGE, environment, main, options
 
 
 def test_the_page_is_as_it_would_be_written() -> None:
     assert main(["--check"]) == 0, "python -m tools.docs_settings"
+
+
+def test_defaults_are_written_as_they_are_given() -> None:
+    assert {options()[name][0] for name in ("frozen", "donate", "memory_limit")} == {"True", "", "0"}
+    booleans = [f"LEGATO_{f.name.upper()}" for f in fields(Config) if isinstance(f.default, bool)]
+    assert booleans
+    assert {environment()[name][0] for name in booleans} <= {"0", "1"}
 
 
 def test_every_setting_is_on_it() -> None:

@@ -18,7 +18,7 @@ from tools.zoo._torch_backend import backed
 from tools.zoo._torch_export import checked
 from tools.zoo._torch_plans import PLANS, Plan, inputs_of
 from tools.zoo._torch_rows import Backed, Found, summary
-from tools.zoo.torch import BEGIN, END, kept, paragraph
+from tools.zoo.torch import BEGIN, END, kept, main, paragraph
 
 pytestmark = pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")  # PyTorch's, of itself
 
@@ -128,6 +128,13 @@ def test_the_page_counts() -> None:
     assert "Through `torch.compile`, 2 of 2 agree" in text
     assert "1 run without an operator in eager" in text
     assert "11 of 12 operators" in text
+
+
+def test_a_pattern_that_finds_none_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["--only", "no such architecture"])
+    assert raised.value.code == 2
+    assert "--only no such architecture: found in no package.family.name" in capsys.readouterr().err
 
 
 def test_the_page_says_what_the_file_has_and_nothing_is_wrong() -> None:

@@ -233,6 +233,28 @@ def check_strangers(driver: Any, folder: Path) -> None:
         shown.require_quiet()
 
 
+def check_undrawn(driver: Any, folder: Path) -> None:
+    """What has no box, a branch with nothing drawn in it or a constant, is neither found nor selected."""
+    import legato
+    from legato.viz import Stage, page
+
+    path = folder / "undrawn.html"
+    mod = legato.parse("""
+def @main(%x: Tensor[(4,), float32], %c: bool) { if (%c) { nn.relu(%x) } else { %x } }
+def @one() { 1f }
+""")
+    path.write_text(page("undrawn", [Stage("imported", mod)]), encoding="utf-8")
+    shown = Page(driver, path)
+    shown.open()
+    for words, found in (("else", "0/0"), ("then", "1/1"), ("@one", "0/0"), ("relu", "1/1")):
+        shown.search(words)
+        assert shown.text("#found") == found, (words, shown.text("#found"))
+    shown.search("")
+    for number in [line.get_attribute("data-line") for line in shown.all("#lines > div")]:
+        shown.click(f'#lines > [data-line="{number}"]')
+    shown.require_quiet()
+
+
 def check_large(driver: Any, folder: Path) -> dict[str, float]:
     """A module with 5,000 nodes stays usable: seconds of what people do with it."""
     from legato.base.target import host
@@ -278,6 +300,7 @@ def main() -> None:
         check_clicks(page)
         check_differences(page)
         check_strangers(driver, folder)
+        check_undrawn(driver, folder)
         for what, seconds in check_large(driver, folder).items():
             print(f"5,000 nodes, {what}: {seconds:.2f} s")
             assert seconds < LIMIT, what

@@ -15,7 +15,7 @@ from legato.ir.op import Op
 from legato.ir.printer import show, show_with_lines
 from legato.ir.scope import place
 from legato.ops import table
-from legato.viz import Graph, Node, Stage, dot, graph_of, page, pdf, svg, tree
+from legato.viz import Graph, Node, Stage, dot, graph_of, layout, page, pdf, svg, tree
 from legato.viz.graph import contents
 from legato.viz.layout import Box, lay_out, plan
 from tests.heavy import amount
@@ -83,7 +83,6 @@ def @main(%c: bool, %x: Tensor[(2,), float32], %l: List[int32]) {
   let %n = match (%l) { Cons(%h, %t) => %h, Nil => 0 };
   (if (%c) { abs(%x) } else { %f(%x) }, %n)
 }"""))  # fmt: skip
-    assert [c.label for c in graph.clusters if c.parent == 0] != []
     assert {c.label for c in graph.clusters} >= {"@main", "fn", "then", "else", "Cons(%h, %t)", "Nil"}
     assert reads(graph, "if") == ["%c", "abs", "call"]
     assert reads(graph, "match") == ["%l", "%h", "0"]
@@ -104,6 +103,10 @@ def @main(%i: int32) {
     assert [n.label for n in named(graph, "call")].count("@down") == 2
     (recursion,) = named(graph, "recursion")
     assert recursion.label == "%loop"
+    assert graph.clusters[recursion.cluster].label == "fn"
+    inner, outer = (n for n in named(graph, "call") if n.label == "call")
+    assert [graph.nodes[n].label for n in inner.inputs] == ["%loop", "subtract"]
+    assert [graph.nodes[n].label for n in outer.inputs] == ["fn (%k)", "%i"]  # outside the name means the closure
     assert graph.functions == 2
 
 
@@ -157,7 +160,17 @@ def test_every_call_is_a_node_behind_what_it_reads(program: Program) -> None:
         assert cluster.parent < number
     nodes, inner = contents(graph)
     assert sorted(n for members in nodes for n in members) == list(range(len(graph.nodes)))
-    assert len({c for members in inner for c in members}) <= len(graph.clusters)
+    holding = {c for n in graph.nodes for c in around(graph, n.cluster)}
+    assert sorted(c for members in inner for c in members) == sorted(holding)  # each that holds any, once
+
+
+def around(graph: Graph, cluster: int) -> list[int]:
+    """A cluster, and those that it lies in."""
+    found = []
+    while cluster >= 0:
+        found.append(cluster)
+        cluster = graph.clusters[cluster].parent
+    return found
 
 
 @examples(15)
@@ -241,6 +254,19 @@ def test_deep_nesting() -> None:
     assert len(pdf(graph)) > 100_000
     assert dot(graph).count("subgraph") == 1501
     assert len(page("deep", [Stage("imported", mod)])) > 100_000
+
+
+def test_edges_within_a_cluster_always_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a number of steps between clusters, edges between these do not."""
+    text = (
+        "def @main(%x: float32, %c: bool) { let %a = abs(%x); let %b = exp(%a); if (%c) { nn.relu(%b) } else { %a } }"
+    )
+    graph = graph_of(legato.parse(text))
+    monkeypatch.setattr(layout, "_CROSS", -1)
+    found = plan(graph)
+    labels = [[graph.nodes[n].label for kind, n in edge if kind == "node"] for edge in found.edges[0]]
+    assert labels == [["%x", "abs"], ["abs", "exp"], ["%c", "if"], ["abs", "if"]]
+    assert lay_out(graph).nodes.keys() == set(range(len(graph.nodes)))
 
 
 def test_a_wide_layer() -> None:

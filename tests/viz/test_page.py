@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 import re
 from html.parser import HTMLParser
 from typing import Any
 
+import numpy as np
 import pytest
 
 import legato
 from legato.base.target import host
 from legato.driver import CompileOptions
-from legato.ir.expr import Call, Function, GlobalVar, Var, constant
+from legato.ir.attrs import make_attrs
+from legato.ir.expr import Call, Function, GlobalVar, Tuple, Var, constant
 from legato.ir.module import Module
 from legato.ir.printer import show
+from legato.ir.types import tensor_type
 from legato.ops import table
 from legato.profile.report import KernelProfile, Profile
+from legato.transform.infer_types import InferTypes
 from legato.viz import Stage, graph_of, page, stages
 from legato.viz.graph import contents
-from legato.viz.page import _keys
+from legato.viz.page import _compared
+from legato.viz.style import LEAST
 from legato.viz.times import shares_of
 from tests.viz.graphs import FUSED
 from tests.viz.test_pictures import NASTY, strange
@@ -85,8 +91,8 @@ def test_stages_are_passes_that_changed_something() -> None:
     assert len(set(names)) == len(names)
     assert found.note == ""
     texts = [show(stage.module) for stage in found.stages]
-    assert all(a is not b for a, b in zip(found.stages, found.stages[1:], strict=False))
-    assert texts[names.index("fuse")] != texts[names.index("fuse") - 1]
+    assert all(a.module is not b.module for a, b in itertools.pairwise(found.stages))
+    assert all(a != b for a, b in itertools.pairwise(texts))
 
 
 def test_what_cannot_be_compiled_is_shown_as_far_as_it_gets() -> None:
@@ -130,15 +136,51 @@ def test_percent_signs_of_strings_come_back() -> None:
     assert lines(held(page("m", [Stage("imported", mod)])), 0) == show(mod, metadata=False).rstrip("\n").split("\n")
 
 
-def test_lines_are_compared_by_what_they_compute() -> None:
+def test_lines_are_compared_without_names() -> None:
     lines = [
         "  \1 = add(%x, \1, axis=1);", "    let %y: Tensor[(2,), float32] = add(\1, %p0, axis=1);",
         "add(%\"a b\", meta[relay.Constant][7], axis=1)", "  \1 = add(%x, \1, axis=2);", "  \1: float32 = abs(\1);",
         "    abs(meta[relay.Constant][12])", "  \1 = fn (%p0: float32, Primitive=1) -> float32 {",
         "def @main(%x: float32) {", "}",
     ]  # fmt: skip
-    keys = _keys(lines)
-    assert keys == [0, 0, 0, 1, 2, 2, 3, 4, 5]
+    compared = list(map(_compared, lines))
+    assert [compared.index(line) for line in compared] == [0, 0, 0, 3, 4, 4, 6, 7, 8]
+
+
+def test_lines_are_compared_by_the_constants_that_they_read() -> None:
+    rng = np.random.default_rng(0)
+    weight, other = rng.random((3, 4), np.float32), rng.random((3, 4), np.float32)
+    x = Var("x", ty=tensor_type((2, 4), "float32"))
+    dense = table()["nn.dense"]
+
+    def stage(*weights: Any) -> Stage:
+        value = Tuple([Call(dense, (x, constant(w)), make_attrs(dense, {})) for w in weights])
+        return Stage("s", InferTypes()(Module({GlobalVar("main"): Function((x,), value)})))
+
+    first, same, scaled, swapped = (
+        s["keys"] for s in held(page("m", [
+            stage(weight, other), stage(weight.copy(), other), stage(weight * 2, other), stage(other, weight),
+        ]))["stages"]
+    )  # fmt: skip
+    assert first == same
+    assert [a != b for a, b in zip(first, scaled, strict=True)].count(True) == 1
+    assert [a != b for a, b in zip(first, swapped, strict=True)].count(True) == 2
+
+
+def test_lines_in_groups_read_the_constants_of_the_call() -> None:
+    """Operators that come into a group are the same as before, though constants are parameters there."""
+    x = Var("x", ty=tensor_type((2, 4), "float32"))
+    relu, dense = table()["nn.relu"], table()["nn.dense"]
+    weight = constant(np.random.default_rng(0).random((3, 4), np.float32))
+    body = Call(relu, (Call(dense, (x, weight), make_attrs(dense, {})),))
+    found = stages(InferTypes()(Module({GlobalVar("main"): Function((x,), body)})), OPTIONS).stages
+    data = held(page("m", found))
+    number = [s.name for s in found].index("fuse")
+    (before,), (after,) = (
+        [key for line, key in zip(lines(data, n), data["stages"][n]["keys"], strict=True) if "= nn.dense(" in line]
+        for n in (number - 1, number)
+    )
+    assert before == after
 
 
 @pytest.mark.parametrize("name", NASTY)
@@ -162,6 +204,7 @@ def test_nothing_else_runs_or_is_loaded() -> None:
     for name, content in (("script-src", script), ("style-src", style)):
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert f"{name} 'sha256-{digest}'" in policy
+    assert f"const LEAST = {LEAST};" in script
     names = {name for _, attrs, _ in parts.found for name in attrs}
     assert not names & {"src", "href", "style"}
     assert not any(name.startswith("on") for name in names)

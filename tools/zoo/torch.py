@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,7 +73,15 @@ def _parsed(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--import-only", action="store_true", help="compile nothing")
     parser.add_argument("--missing", action="store_true", help="those that do not agree in the JSON file")
     add_outputs(parser, BEGIN, END)
-    return parser.parse_args(given)
+    args = parser.parse_args(given)
+    if not any(map(partial(_is_asked, args), PLANS)):
+        parser.error(f"--only {args.only.pattern}: found in no package.family.name")
+    return args
+
+
+def _is_asked(args: argparse.Namespace, name: str) -> bool:
+    row = PLANS[name].row
+    return args.only.search(f"{row.package}.{row.family}.{name}") is not None
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -82,7 +91,7 @@ def main(given: Sequence[str] | None = None) -> int:
     rows = kept(args.json)
     own, asked = rows["backend" if args.backend else "rows"], []
     for name, plan in PLANS.items():
-        if not args.only.search(f"{plan.row.package}.{plan.row.family}.{name}"):
+        if not _is_asked(args, name):
             continue
         if args.missing and name in own and own[name].stage == "agrees":
             continue

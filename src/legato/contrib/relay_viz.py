@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from legato.base.dataclass import dataclass
-from legato.base.errors import CompileError, UnsupportedError
+from legato.base.errors import ArtifactError, CompileError, UnsupportedError
 from legato.base.files import replace_file
 from legato.base.target import host
 from legato.driver import CompileOptions
@@ -62,7 +62,8 @@ class RelayVisualizer:
     """Draws `relay_mod`, a module, whose types are inferred first.
 
     relay_param: parameters by name, which are marked as such; plotter: what draws instead, given nodes and edges.
-    UnsupportedError for a parser: which nodes there are is not to be chosen.
+    CompileError for names that no parameter has; UnsupportedError for a parser: which nodes there are is not to be
+    chosen.
     """
 
     def __init__(
@@ -82,11 +83,18 @@ class RelayVisualizer:
             raise CompileError(f"relay_param: got a {type(relay_param).__name__}, wanted arrays by name")
         self._module = InferTypes()(held)
         self._params = frozenset(relay_param or ())
+        self._graph = graph_of(self._module)
         self._plotter = plotter
+        known = {_name(node) for node in self._graph.nodes if node.kind == "parameter"}
+        if not self._params <= known:
+            missing = ", ".join(sorted(map(repr, self._params - known)))
+            hint = f"its parameters are {', '.join(sorted(known)) or 'none'}"
+            raise CompileError(f"relay_param: the module has no parameter {missing}", hint=hint)
 
     def render(self, filename: str | None = None, format: str = "pdf") -> str | None:
-        """Writes `filename.format` and returns its name; without a name prints a tree. A plotter does as it likes."""
-        graph = self._graph()
+        """Writes `filename.format` and returns its name; without a name prints a tree. A plotter does as it likes.
+        ArtifactError where the file cannot be written."""
+        graph = self._with_marks(self._graph)
         if self._plotter is not None:
             _plotted(graph, self._plotter, filename)
             return None
@@ -97,15 +105,17 @@ class RelayVisualizer:
             return None
         path = Path(f"{filename}.{format}")
         content = self._drawn(graph, format, path.name)
-        replace_file(path, lambda temporary: temporary.write_bytes(content))
+        try:
+            replace_file(path, lambda temporary: temporary.write_bytes(content))
+        except OSError as error:
+            raise ArtifactError(f"cannot write {path}: {error.strerror or error}") from error
         return str(path)
 
-    def _graph(self) -> Graph:
-        graph = graph_of(self._module)
+    def _with_marks(self, graph: Graph) -> Graph:
         return replace(graph, nodes=tuple(self._marked(node) for node in graph.nodes))
 
     def _marked(self, node: Node) -> Node:
-        is_known = node.kind == "parameter" and node.label.removeprefix("%") in self._params
+        is_known = node.kind == "parameter" and _name(node) in self._params
         return replace(node, detail="a parameter that is given") if is_known else node
 
     def _drawn(self, graph: Graph, format: str, title: str) -> bytes:
@@ -113,8 +123,12 @@ class RelayVisualizer:
             return pdf(graph)
         if format == "html":
             found = stages(self._module, CompileOptions(host()))
-            return page(title, found.stages, note=found.note).encode()
+            return page(title, found.stages, note=found.note, shares=self._with_marks).encode()
         return {"svg": svg, "dot": dot}[format](graph).encode()
+
+
+def _name(node: Node) -> str:
+    return node.label.removeprefix("%")
 
 
 def _plotted(graph: Graph, plotter: Plotter, filename: str | None) -> None:

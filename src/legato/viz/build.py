@@ -36,6 +36,7 @@ from legato.ir.module import Module
 from legato.ir.op import Op
 from legato.ir.scope import Placement, Scope, operands, pattern_vars, place
 from legato.ir.types import TensorType, TupleType, Type
+from legato.lower.kernel_names import operators_of
 from legato.viz.graph import Cluster, Graph, Node
 
 __all__ = ["graph_of", "short_type"]
@@ -97,6 +98,7 @@ class _Builder:
         self.known: dict[Var, int] = {}  # parameters, and parts of matched values, as nodes
         self.matched: dict[Var, Match] = {}
         self.index: dict[int, int] = {}
+        self.recursive: dict[int, list[Var]] = {}  # names of values in these values, by id of the value
         self.types = TypePrinter()
 
     def build(self) -> None:
@@ -107,6 +109,8 @@ class _Builder:
             made = self._visit(node)
             if made is not None:
                 self.index[id(node)] = made
+                for var in self.recursive.pop(id(node), ()):  # behind the closure its name means the closure
+                    self.index[id(var)] = made
         for key, cluster in self.inside.items():
             found = self.index[key]
             if self.clusters[cluster].kind == "closure":  # the function is a node of its own
@@ -147,7 +151,7 @@ class _Builder:
         detail = ", ".join(self._attributes(func.attrs, "a function"))
         if call is not None:
             self.values.update(zip(func.params, call.args, strict=False))
-            names = _operators(func)
+            names = operators_of(func)
             made = Cluster("group", " + ".join(names) or "group", own, short_type(call.ty), detail)
             found = replace(made, span=_text(func.span or call.span), line=self._line(func), operators=names)
             return self._cluster(found)
@@ -207,9 +211,11 @@ class _Builder:
         value = self.values.get(var)
         if value is not None and (isinstance(value, _CALLEES) or id(value) in self.index):
             return self._use(value)
+        if value is not None:
+            self.recursive.setdefault(id(value), []).append(var)
+            return self._add(var, "recursion", f"%{var.name}", "", (), self.inside.get(id(value), -1))
         match = self.matched.get(var)
-        kind = "pattern" if match is not None else "recursion" if value is not None else "parameter"
-        inputs = (self._use(match.data),) if match is not None else ()
+        kind, inputs = ("parameter", ()) if match is None else ("pattern", (self._use(match.data),))
         found = self._add(var, kind, f"%{var.name}", "", inputs)
         if match is not None:
             self.known[var] = found
@@ -222,13 +228,15 @@ class _Builder:
             self.index[id(node)] = self._add(node, "global", name, "", ())
         return self.index[id(node)]
 
-    def _add(self, node: Expr, kind: str, label: str, detail: str, inputs: tuple[int, ...]) -> int:
-        cluster = self.scopes.get(self.placement.of.get(id(node), self.placement.root), -1)
+    def _add(self, node: Expr, kind: str, label: str, detail: str, inputs: tuple[int, ...], cluster: int = -1) -> int:
+        """The number of a new node, in `cluster`, or where the node is evaluated."""
+        if cluster < 0:
+            cluster = self.scopes.get(self.placement.of.get(id(node), self.placement.root), -1)
         if cluster < 0:
             cluster = self.inside[id(self.root)]
-        self.nodes.append(
-            Node(kind, label, short_type(node.ty), detail, _text(node.span), inputs, cluster, self._line(node))
-        )
+        data = node.data if isinstance(node, Constant) else None
+        made = Node(kind, label, short_type(node.ty), detail, _text(node.span), inputs, cluster, self._line(node))
+        self.nodes.append(made if data is None else replace(made, data=data))
         return len(self.nodes) - 1
 
     def _told(self, node: Expr) -> tuple[str, str, str, tuple[int, ...]]:
@@ -281,15 +289,6 @@ class _Builder:
 
     def _line(self, node: Expr) -> int:
         return self.lines.get(id(node), -1)
-
-
-def _operators(func: Function) -> tuple[str, ...]:
-    """The operators of a group in their order, each once."""
-    seen: dict[str, None] = {}
-    for node in place(func).order:
-        if isinstance(node, Call) and isinstance(node.op, Op):
-            seen[node.op.name] = None
-    return tuple(seen)
 
 
 def _pattern(pattern: Pattern) -> str:

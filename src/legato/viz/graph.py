@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from typing import Any
+
+import numpy as np
 
 from legato.base.dataclass import dataclass
 
@@ -23,7 +26,7 @@ class Node:
     shape, pattern, global (a function or operator that is a value), or recursion (a closure's own name in it).
 
     inputs: numbers of nodes; cluster: the number of the innermost that it lies in; line: of the text, from 0; -1: none;
-    share: of the time of a run, where that was measured.
+    share: of the time of a run, where that was measured; data: the array of a constant.
     """
 
     kind: str
@@ -35,6 +38,7 @@ class Node:
     cluster: int = -1
     line: int = -1
     share: float | None = None
+    data: np.ndarray[Any, Any] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ function shortened(text) {
 
 function shareText(share) {
   if (share === null) return "";
-  return share >= 5e-4 ? ` ${(100 * share).toFixed(1)} %` : " <0.1 %";
+  return share >= LEAST ? ` ${(100 * share).toFixed(1)} %` : " <0.1 %";
 }
 
 function titleOf(part) {
@@ -76,7 +76,7 @@ function layOut(stage, isOpen) {
     sizes.set(n, [width, LINE * (node.type ? 2 : 1) + 8]);
   });
   let total = [0, 0];
-  for (let c = module; c >= 0; c--) if (c !== module) size(c);
+  for (let c = module - 1; c >= 0; c--) size(c);
   [inside[module], total] = arranged(stage.ranks[module], stage.edges[module], sizes);
   function size(c) {
     const cluster = stage.clusters[c];

@@ -1,10 +1,12 @@
 """Where nodes and clusters lie in a picture: layers from top to bottom, in the manner of Sugiyama.
 
-Each cluster is laid out by itself, the clusters in it as boxes; so a page can close one, and the rest keeps its
-order. Within a cluster a unit (a node, or a cluster in it) lies one rank below the lowest of those that it reads;
-what computes nothing lies directly above its first reader. In a rank units are ordered by where those lie that they
-read, and moved as little as possible from below these (regression with pooled neighbours). All of it takes n log n
-steps, and no recursion. Lengths are in points, of text in a font whose characters are `CHARACTER` wide.
+Each cluster is laid out by itself, the clusters in it as boxes; so a page can close one, and the rest keeps its order.
+Within a cluster a unit (a node, or a cluster in it) lies one rank below the lowest of those that it reads; what
+computes nothing lies directly above its first reader. Edges between clusters count for ranks until the ways up to the
+cluster around both ends have taken `_CROSS` steps, all in all: beyond that, with thousands of branches in each other,
+boxes may lie above what they read. In a rank units are ordered by where those lie that they read, and moved as little
+as possible from below these (regression with pooled neighbours). All of it takes n log n steps, and no recursion.
+Lengths are in points, of text in a font whose characters are `CHARACTER` wide.
 """
 
 from __future__ import annotations
@@ -94,9 +96,9 @@ def _lifted(graph: Graph, hidden: frozenset[str]) -> list[list[tuple[Unit, Unit]
     steps = 0
     for n, node in enumerate(graph.nodes):
         for source in node.inputs if node.kind not in hidden else ():
-            if graph.nodes[source].kind in hidden or steps > _CROSS:
-                continue
             a, b = graph.nodes[source].cluster, node.cluster
+            if graph.nodes[source].kind in hidden or (a != b and steps > _CROSS):
+                continue
             left: Unit = ("node", source)
             right: Unit = ("node", n)
             while a != b:

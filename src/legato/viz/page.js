@@ -26,9 +26,10 @@ function loaded(n) {
     if (!keys.has(full)) keys.set(full, keys.size);
     cluster.key = keys.get(full);
   }
-  const held = {name: raw.name, nodes, clusters, ranks: raw.ranks, edges: raw.edges, lines: raw.lines, byLine: new Map()};
-  clusters.forEach((cluster, c) => { if (!held.byLine.has(cluster.line)) held.byLine.set(cluster.line, -1 - c); });
-  nodes.forEach((node, n) => { if (node.kind !== "parameter") held.byLine.set(node.line, n); });
+  const units = new Set(raw.ranks.flat(2)), byLine = new Map();  // constants, and clusters of nothing else, have no box
+  clusters.forEach((cluster, c) => { if (units.has(-1 - c) && !byLine.has(cluster.line)) byLine.set(cluster.line, -1 - c); });
+  nodes.forEach((node, n) => { if (units.has(n) && node.kind !== "parameter") byLine.set(node.line, n); });
+  const held = {name: raw.name, nodes, clusters, units, ranks: raw.ranks, edges: raw.edges, lines: raw.lines, keys: raw.keys, byLine};
   return stages[n] = held;
 }
 
@@ -54,8 +55,8 @@ function show(n, reset) {
   state.stage = n;
   stage = loaded(n);
   state.selected = null;
-  const compared = held => held.lines.map(line => data.keys[line[0]]), before = n ? compared(loaded(n - 1)) : null;
-  changes = before ? difference(before, compared(stage)) : {gone: [], fresh: new Set()};
+  const before = n ? loaded(n - 1).keys : null;
+  changes = before ? difference(before, stage.keys) : {gone: [], fresh: new Set()};
   at("stage").value = n;
   at("name").textContent = `${n + 1}/${stages.length} ${stage.name}`;
   at("changed").textContent = before ? `+${changes.fresh.size} −${changes.gone.length} lines` : "";
@@ -289,8 +290,8 @@ function search(moves) {
   state.hit = -1;
   if (wanted) {
     const has = it => [it.label, it.type, it.detail, it.span].some(text => text.toLowerCase().includes(wanted));
-    stage.nodes.forEach((node, n) => { if (node.kind !== "constant" && has(node)) state.hits.push(n); });
-    stage.clusters.forEach((cluster, c) => { if (has(cluster)) state.hits.push(-1 - c); });
+    stage.nodes.forEach((node, n) => { if (stage.units.has(n) && has(node)) state.hits.push(n); });
+    stage.clusters.forEach((cluster, c) => { if (stage.units.has(-1 - c) && has(cluster)) state.hits.push(-1 - c); });
   }
   state.marked = new Set(state.hits);
   if (moves && state.hits.length) next(1); else { tellHits(); draw(); }

@@ -1,8 +1,9 @@
 """A program at every stage of its compilation, as one HTML file that needs nothing else.
 
 The page holds the graphs and texts of all stages as JSON, and draws what is looked at. Strings are there once, and
-lines of text without the numbers of graph bindings. Lines are compared without names: a pass that removes one binding
-renumbers the rest, and one that puts operators into a group names what they read anew.
+lines of text without the numbers of graph bindings. Lines are compared without names, by what stands in them and which
+constants their nodes read: a pass that removes one binding renumbers the rest, and one that puts operators into a group
+names what they read anew. So operands that change places are not seen.
 Names in a model are a stranger's: the page puts them in as text alone, and its policy lets nothing run or load but what
 this package brings.
 """
@@ -13,21 +14,25 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from typing import Any, Final
 
+import numpy as np
+
+from legato.base.strings import bits
 from legato.ir.printer import show_with_lines
 from legato.profile.html import COLOURS
 from legato.viz.build import graph_of
 from legato.viz.graph import Cluster, Graph, Node
 from legato.viz.layout import Unit, plan
 from legato.viz.stages import Stage
-from legato.viz.style import CLUSTERS, NODES
+from legato.viz.style import CLUSTERS, LEAST, NODES
 
 __all__ = ["page"]
 
+Array = np.ndarray[Any, Any]
 Shares = Callable[[Graph], Graph]
 
 _NUMBER: Final = re.compile(r"%(0|[1-9][0-9]{0,8})(?![A-Za-z0-9_/])")  # a graph binding
@@ -41,7 +46,8 @@ _SCRIPTS: Final = ("layout.js", "diff.js", "page.js")
 
 
 def page(title: str, stages: Sequence[Stage], *, note: str = "", start: int = 0, shares: Shares | None = None) -> str:
-    """The page, in UTF-8. `start`: the stage that it opens with; `shares`: puts shares of time into a graph."""
+    """The page, in UTF-8. `start`: the stage that it opens with; `shares`: puts shares of time, or
+    other marks, into a graph."""
     data = _Data()
     shown = [data.stage(stage, shares) for stage in stages]
     held = {
@@ -49,10 +55,10 @@ def page(title: str, stages: Sequence[Stage], *, note: str = "", start: int = 0,
         "start": start,
         "strings": list(data.strings),
         "templates": list(data.templates),
-        "keys": _keys(data.templates),
     }
     package = files("legato.viz")
-    script = "\n".join(package.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    scripts = (package.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    script = "\n".join((f'"use strict";\nconst LEAST = {LEAST};', *scripts))
     style = COLOURS + package.joinpath("page.css").read_text(encoding="utf-8") + _colours()
     policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}"
     name = escape(title.encode("utf-8", "replace").decode())
@@ -97,16 +103,20 @@ def _colours() -> str:
     )
 
 
-def _keys(templates: Iterable[str]) -> list[int]:
-    """For each line a number that is the same for lines which differ only in how deep they stand, in the names of what
-    they bind and read, and in which constants these are: then no pass has changed what they compute."""
-    numbers: dict[str, int] = {}
-    found = []
-    for template in templates:
-        line = template.strip().removesuffix(";")
-        bound = _BINDING.match(line)
-        key = _NAME.sub("%", line[bound.end() :] if bound else line)
-        found.append(numbers.setdefault(key, len(numbers)))
+def _compared(template: str) -> str:
+    """What lines have in common that differ only in how deep they stand, and in the names of what they bind and read;
+    constants are names, too: in a group they are parameters."""
+    line = template.strip().removesuffix(";")
+    bound = _BINDING.match(line)
+    return _NAME.sub("%", line[bound.end() :] if bound else line)
+
+
+def _constants(graph: Graph) -> dict[int, list[Array]]:
+    """The constants that the nodes of each line read, in order."""
+    found: dict[int, list[Array]] = {}
+    for node in graph.nodes:
+        read = [graph.nodes[n].data for n in node.inputs]
+        found.setdefault(node.line, []).extend(data for data in read if data is not None)
     return found
 
 
@@ -116,6 +126,9 @@ class _Data:
     def __init__(self) -> None:
         self.strings: dict[str, int] = {}
         self.templates: dict[str, int] = {}
+        self.compared: list[str] = []  # by number of the template
+        self.keys: dict[tuple[str, tuple[str, ...]], int] = {}
+        self.digests: dict[int, tuple[Array, str]] = {}  # by id of the array
 
     def stage(self, stage: Stage, shares: Shares | None) -> dict[str, Any]:
         """One stage as JSON data."""
@@ -124,9 +137,12 @@ class _Data:
         if shares is not None:
             graph = shares(graph)
         planned = plan(graph, _HIDDEN)
+        constants = _constants(graph)
+        shown = [self._line(line) for line in text.rstrip("\n").split("\n")]
         return {
             "name": stage.name,
-            "lines": [self._line(line) for line in text.rstrip("\n").split("\n")],
+            "lines": shown,
+            "keys": [self._key(template, constants.get(n, ())) for n, (template, *_) in enumerate(shown)],
             "nodes": [[*self._told(n), n.cluster, n.line, _rounded(n.share), n.inputs] for n in graph.nodes],
             "clusters": [[*self._told(c), c.parent, c.line, _rounded(c.share)] for c in graph.clusters],
             "ranks": [[[_number(unit) for unit in rank] for rank in ranks] for ranks in planned.ranks],
@@ -136,7 +152,20 @@ class _Data:
     def _line(self, line: str) -> list[int]:
         template = _NUMBER.sub(_HOLE, line)
         known = self.templates.setdefault(template, len(self.templates))
+        if known == len(self.compared):
+            self.compared.append(_compared(template))
         return [known, *map(int, _NUMBER.findall(line))]
+
+    def _key(self, template: int, constants: Sequence[Array]) -> int:
+        """A number that lines have in common which no pass has changed."""
+        key = self.compared[template], tuple(map(self._digest, constants))
+        return self.keys.setdefault(key, len(self.keys))
+
+    def _digest(self, data: Array) -> str:
+        if id(data) not in self.digests:
+            found = hashlib.blake2b(bits(data), digest_size=16).hexdigest()
+            self.digests[id(data)] = data, f"{data.dtype} {data.shape} {found}"
+        return self.digests[id(data)][1]
 
     def _told(self, part: Node | Cluster) -> list[int]:
         texts = (part.kind, part.label, part.type, part.detail, part.span)
