@@ -16,6 +16,7 @@ from legato.interp import evaluate
 from legato.ir.devices import DEVICE_COPY, ON_DEVICE, OnDeviceAttrs
 from legato.ir.expr import Call, Expr, Function, Let, Var
 from legato.ir.module import Module
+from legato.ir.op import Op
 from legato.ir.parser import parse
 from legato.ir.scope import post_order
 from legato.ops import table
@@ -149,17 +150,17 @@ def test_a_copy_less_is_found(program: language.Program, seed: int) -> None:
             verify_devices(without(planned, copy))
 
 
-@examples(40, heavy=40)
+@examples(40)
 @given(language.programs(size=40), st.integers(0, 1 << 30))
 def test_plans_of_language_programs(program: language.Program, seed: int) -> None:
     said, planned = placed(program.module, seed)
     verify_devices(planned)
-    assert PlanDevices()(planned) is planned
+    assert PlanDevices(primary="cuda")(planned) is planned
     assert same(evaluate(planned, program.args), evaluate(said, program.args))
     found = Devices(planned)
     for _, func in planned.graph_functions():
         for node in post_order(func):
-            if isinstance(node, Let):
+            if isinstance(node, Let) and not isinstance(node.value, Op):  # each use of an operator has its own
                 names = {found.device(leaf) for leaf in leaves(found.of(node.var))}
                 assert names == {found.device(leaf) for leaf in leaves(found.of(node.value))}
 

@@ -27,7 +27,7 @@ def module(body: str) -> Module:
     return infer(parse(f'#[version = "0.0.5"]\ndef @main(%x: float32) {{ {body} }}', ops=operators()))
 
 
-@examples(30, heavy=30)
+@examples(30)
 @given(language.programs(size=40, smooth=True))
 def test_values_that_are_used_once_are_written_there(program: language.Program) -> None:
     new = EliminateDead(once=True)(program.module)

@@ -42,8 +42,11 @@ class EliminateDead(FunctionPass):
     ignore_effects: bool = False
 
     def function(self, func: Function, mod: Module) -> Function:
-        body = _Live(func, mod, self.ignore_effects).body(self.once)
-        return func if body is func.body else replace(func, body=body)
+        while (body := _Live(func, mod, self.ignore_effects).body(self.once)) is not func.body:
+            func = replace(func, body=body)
+            if not self.once:  # what moves may leave others with one use
+                break
+        return func
 
 
 class _Live:
