@@ -152,6 +152,8 @@ class Walk:
             return value
         except _Lost:
             return UNKNOWN
+        except MemoryError:
+            raise
         except Exception as error:
             if not (self.lenient or isinstance(error, UnsupportedError)):
                 if isinstance(error, ImportModelError) and error.span is None:
