@@ -19,9 +19,11 @@ from torch import nn  # noqa: E402
 from torch.export import Dim  # noqa: E402
 
 import legato.torch  # noqa: E402
-from legato.base.errors import ArtifactError, PackedError, RunError  # noqa: E402
+from legato.base.errors import ArtifactError, GeneratorError, PackedError, RunError  # noqa: E402
+from legato.generators import partition  # noqa: E402
 from legato.ir.packed import CALL_PACKED  # noqa: E402
 from tests.extension.own_operator import median  # noqa: E402
+from tests.generators.samples import Interpreting  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.`:FutureWarning")  # PyTorch's own
 
@@ -138,6 +140,22 @@ def test_operators_and_packed_functions_of_ones_own_are_given_again(tmp_path: Pa
     with pytest.raises(PackedError, match="median"):
         legato.torch.load(path)
     assert legato.torch.load(path, packed=functions)(x) == 3
+
+
+def test_code_generators_are_given_again(tmp_path: Path) -> None:
+    class Net(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.exp().log() + x
+
+    path, x, given = tmp_path / "net.module", torch.tensor([3.0, 1.0]), [Interpreting()]
+    net = legato.torch.compile_module(
+        Net(), (x,), None, dynamic_shapes=None, custom=None, frozen=True,
+        build=lambda mod, _: legato.compile(partition(mod, given), generators=given),
+    )  # fmt: skip
+    net.save(path)
+    with pytest.raises(GeneratorError, match="need the generators 'c'"):
+        legato.torch.load(path)
+    torch.testing.assert_close(legato.torch.load(path, generators=given)(x), net(x))
 
 
 def test_what_is_compressed_or_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
