@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from legato.base.spelling import ELLIPSIS, command_line, option, written
+from legato.base.spelling import ELLIPSIS, command_line, converters, option, written
 
 WRITTEN: list[tuple[tuple[str, str, Any], str, str]] = [
     (("shapes", "x", (1, None, "w:32..960")), "shapes={'x': (1, None, 'w:32..960')}", "--shape x=1,?,w:32..960"),
@@ -31,3 +31,11 @@ def test_an_option() -> None:
     assert (option("shapes"), option("shapes", "x")) == ("shapes", "shapes['x']")
     with command_line():
         assert (option("shapes"), option("shapes", "x")) == ("--shape", "--shape x")
+
+
+def test_converters_of_operators() -> None:
+    assert converters(["a::b", "c", "a::b"]) == 'custom={"a::b": function, "c": function}'
+    many = converters(["a", "b", "c", "d"], "from_onnx")
+    assert many == 'from_onnx(…, custom={"a": function, "b": function, "c": function, …})'
+    with command_line():
+        assert converters(["a"], "from_onnx") == '--ops FILE.py that has custom = {"a": function}'

@@ -307,19 +307,40 @@ def test_writes_that_pytorch_does_not_count_are_seen_where_they_change_what_is_s
             torch.testing.assert_close(run(x), wanted, rtol=3e-2, atol=3e-2)
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (2,), (3,), (5, 7), (0, 3), (2, 3, 4, 5)])
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (3,), (4,), (5,), (6,), (5, 7), (0, 3), (2, 3, 4, 5)])
 def test_samples_of_weights_reach_from_the_first_element_to_the_last(shape: tuple[int, ...]) -> None:
     from legato.torch.weights import FrozenWeight
 
     for lay in (lambda t: t, lambda t: t.permute(tuple(reversed(range(t.dim()))))):
         w = lay(torch.zeros(shape))
         frozen = FrozenWeight(0, w)
-        assert frozen.sample is None or 1 <= len(frozen.sample) <= 7
-        for at in (0, max(w.numel() - 1, 0)) if w.numel() < 4 else (0,):
-            if w.numel():
-                w.data[tuple(map(int, np.unravel_index(at, w.shape)))] += 1
-                assert not frozen.is_same(w)
+        seen = set()
+        for at in range(w.numel()):
+            w.data[tuple(map(int, np.unravel_index(at, w.shape)))] += 1
+            if not frozen.is_same(w):
+                seen.add(at)
                 frozen = FrozenWeight(0, w)
+        assert len(seen) == min(w.numel(), 4)
+        assert not w.numel() or {0, w.numel() - 1} <= seen
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("kind", ["negative", "gaps", "nested"])
+def test_weights_without_samples_are_followed_by_version_and_memory(kind: str) -> None:
+    from legato.torch.weights import FrozenWeight
+
+    x = torch.randn(4, 4)
+    made: dict[str, Callable[[], Any]] = {
+        "negative": lambda: torch.complex(x[:1, 0], x[:1, 0]).conj().imag,
+        "gaps": lambda: x[:, :2],
+        "nested": lambda: torch.nested.nested_tensor([x[0], x[1, :2]]),
+    }
+    w = made[kind]()
+    frozen = FrozenWeight(0, w)
+    assert frozen.sample is None
+    assert frozen.is_same(w)
+    w.mul_(2)
+    assert not frozen.is_same(w)
 
 
 def test_eager_operators_keep_their_order_and_hardly_cut_the_graph() -> None:

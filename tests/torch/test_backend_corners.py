@@ -329,7 +329,7 @@ def test_floats_of_integers_are_of_the_default_dtype(dtype: torch.dtype) -> None
         torch.set_default_dtype(before)
 
 
-@pytest.mark.parametrize("name", ["complex", "sparse", "negative", "expanded"])
+@pytest.mark.parametrize("name", ["complex", "sparse", "negative", "one negative", "expanded"])
 def test_weights_of_every_kind(name: str) -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -337,10 +337,13 @@ def test_weights_of_every_kind(name: str) -> None:
             x = torch.randn(3, 3)
             self.register_buffer("w", {
                 "complex": torch.complex(x, x + 1), "sparse": x.relu().to_sparse(),
-                "negative": torch.complex(x, x).conj().imag, "expanded": x[:1].expand(3, 3),
+                "negative": torch.complex(x, x).conj().imag,
+                "one negative": torch.complex(x[:1, 0], x[:1, 0]).conj().imag, "expanded": x[:1].expand(3, 3),
             }[name])  # fmt: skip
 
         def forward(self, x: Any) -> Any:
+            if name == "one negative":
+                return (self.w * x).exp()
             y = torch.view_as_real(self.w * x).sum(-1) if name == "complex" else self.w @ x
             return y.exp()
 

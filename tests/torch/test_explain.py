@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import legato.torch  # noqa: E402
+from legato.torch.report import Explanation, GraphReport  # noqa: E402
 
 
 def _where(text: str) -> int:
@@ -60,3 +62,9 @@ def test_recompilations_are_counted() -> None:
 
     found = legato.torch.explain(outer, torch.randn(4))
     assert found.recompilations == 2  # before the break and behind it, for float64
+
+
+def test_a_graph_with_a_part_that_failed_is_not_whole() -> None:
+    graph = GraphReport("inference", 1, {"aten::exp": 2}, 1, (), (), False)
+    assert Explanation((graph,), ()).is_whole
+    assert not Explanation((replace(graph, failed=("a size is not known",)),), ()).is_whole

@@ -70,3 +70,19 @@ def test_what_a_branch_has_that_cannot_be_compiled_costs_the_branch() -> None:
         assert [fault.operator for fault in graph.eager] == ["aten::linalg_qr"]
         assert graph.programs == 2
         torch.testing.assert_close(torch.compile(g, backend="legato")(x), g(x))
+
+
+def test_a_graph_without_memory_to_compile_it_runs_in_eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def exhausted(b: Any, self: Any) -> Any:
+        asked.append(self)
+        raise MemoryError
+
+    monkeypatch.setattr(walk, "find", lambda op, own: exhausted if "exp" in str(op) else signature.find(op, own))
+    x = torch.randn(3, 2)
+    watch = Watch()
+    torch.testing.assert_close(torch.compile(f, backend=watch.backend)(x), f(x))
+    (graph,) = watch.reports()
+    assert (graph.eager, graph.failed, graph.programs) == ((), ("error: there is not the memory to compile it",), 0)
+    assert len(asked) == 1  # the graph is not cut there and tried again

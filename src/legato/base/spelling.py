@@ -3,12 +3,12 @@
 written("shapes", "x", (1, None, "w:32.."))     shapes={'x': (1, None, 'w:32..')}     --shape x=1,?,w:32..
 written("constants", "k", "…")                  constants={'k': …}                    --constant k=…
 option("shapes", "x")                           shapes['x']                           --shape x
-converters('"Op": f')                           custom={"Op": f}                      --ops FILE.py that has …
+converters(["Op"])                              custom={"Op": function}               --ops FILE.py that has …
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
@@ -16,6 +16,8 @@ from typing import Final
 __all__ = ["ELLIPSIS", "command_line", "converters", "option", "several", "written"]
 
 ELLIPSIS: Final = "…"  # a value that is left to the reader
+
+_NAMED: Final = 3  # operators in a hint
 
 Item = int | str | None
 _ARGUMENTS: Final = {
@@ -51,9 +53,11 @@ def several(name: str) -> str:
     return f"{_ARGUMENTS[name]} {ELLIPSIS}" if _is_on_command_line.get() else f"{name}=[{ELLIPSIS}]"
 
 
-def converters(own: str, function: str = "") -> str:
-    """How converters of one's own are given: `own` is what the dict of them holds, `function` is Python's that takes
-    it."""
+def converters(operators: Iterable[str], function: str = "") -> str:
+    """How converters of one's own are given for operators, or for the first few of many; `function` is Python's that
+    takes them."""
+    names = list(dict.fromkeys(operators))
+    own = ", ".join(f'"{name}": function' for name in names[:_NAMED]) + (f", {ELLIPSIS}" if len(names) > _NAMED else "")
     if _is_on_command_line.get():
         return f"--ops FILE.py that has custom = {{{own}}}"
     return f"{function}(…, custom={{{own}}})" if function else f"custom={{{own}}}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -11,10 +11,16 @@ import torch
 from torch.utils import _pytree as pytree
 
 from legato.base.errors import CompileError, LegatoError, RunError
+from legato.driver import operators
 from legato.frontend.torch.exported import Argument, Interface, Result, import_program
 from legato.frontend.torch.signature import Converter
+from legato.generators.external import engine_of
 from legato.ir.module import Module
+from legato.ir.op import Op
+from legato.ops._by_reference import ByReference
+from legato.runtime.engines import Engine
 from legato.runtime.executable import Executable
+from legato.runtime.executable import load as load_executable
 from legato.torch.saved import read, write
 from legato.torch.tensors import as_array, as_tensor
 
@@ -157,9 +163,27 @@ def _plain_inputs(interface: Interface, names: Sequence[str]) -> int:
     return count - len(names) if in_order and not interface.fixed and spec == interface.in_spec else -1
 
 
-def load(path: str | Path, *, threads: int | None = None, memory_limit: int = 0) -> CompiledModule:
-    """The module in a file of `CompiledModule.save`; the arguments as for `legato.load`. ArtifactError for others."""
-    return CompiledModule(*read(Path(path), threads=threads, memory_limit=memory_limit))
+def load(
+    path: str | Path,
+    *,
+    threads: int | None = None,
+    memory_limit: int = 0,
+    ops: Iterable[Op] = (),
+    packed: Mapping[str, object] | None = None,
+    generators: Iterable[Any] = (),
+) -> CompiledModule:
+    """The module in a file of `CompiledModule.save`; the arguments, and the errors of the program in it, as for
+    `legato.load`. ArtifactError for other files."""
+    own = tuple(ops)
+
+    def compiled(generator: Any, symbol: str, data: bytes) -> Engine:
+        return engine_of(generator, symbol, data, operators(own))
+
+    def load_program(file: str) -> Executable:
+        return load_executable(file, threads=threads, memory_limit=memory_limit, host_ops=ByReference(own),
+                               packed=packed, generators=generators, compiled=compiled)  # fmt: skip
+
+    return CompiledModule(*read(Path(path), load_program))
 
 
 def compile_module(

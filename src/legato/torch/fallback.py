@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from legato.base.errors import InternalError, LegatoError, UnsupportedError
+from legato.base.errors import CompileError, InternalError, LegatoError, UnsupportedError
 from legato.frontend.torch.walk import Fault, GraphFaults, operator_name, span_of
 from legato.torch.foreign import foreign_inputs, foreign_nodes
 from legato.torch.parts import Part, cut, join
@@ -47,11 +47,20 @@ class Fallbacks:
                 _log.warning("%s runs in eager: %s (at %s)", fault.operator, fault.reason, fault.span)
 
     def add_part(self, graph: fx.Graph, error: Exception) -> None:
-        """Notes a part that failed as a whole; what is no error of Legato's is a bug of ours."""
-        told = error if isinstance(error, LegatoError) else InternalError(f"{type(error).__name__}: {error}")
+        """Notes a part that failed as a whole."""
+        told = _told(error)
         self.parts.append(str(told))
         self.lost += len(operators_of(graph))
         _log.warning("a part of the graph runs in eager: %s", told, exc_info=None if told is error else error)
+
+
+def _told(error: Exception) -> LegatoError:
+    """An error as the log has it; what is no error of Legato's is a bug of ours, but for memory."""
+    if isinstance(error, LegatoError):
+        return error
+    if isinstance(error, MemoryError):
+        return CompileError("there is not the memory to compile it")
+    return InternalError(f"{type(error).__name__}: {error}")
 
 
 def operators_of(graph: fx.Graph) -> list[Any]:

@@ -79,7 +79,7 @@ class Explanation:
         forward = [g for g in self.graphs if g.kind != "backward"]
         if self.breaks or self.left:
             return False
-        return len(forward) == 1 and all(g.programs == 1 and not g.eager for g in self.graphs)
+        return len(forward) == 1 and all(g.programs == 1 and not (g.eager or g.failed) for g in self.graphs)
 
     @property
     def recompilations(self) -> int:

@@ -1,6 +1,7 @@
 """A compiled module in one file: a zip archive of its program, of how it is called, and of its state.
 
-The state is read by `torch.load(weights_only=True)`; the program is native code, as in every artifact.
+The state is read by `torch.load(weights_only=True)`, and no structure names a module that PyTorch would import; the
+program is native code, as in every artifact.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import io
 import json
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -17,11 +18,12 @@ from typing import Any, Final
 import torch
 from torch.utils import _pytree as pytree
 
-from legato.base.errors import ArtifactError
+from legato.base.errors import ArtifactError, LegatoError
 from legato.base.files import open_regular, replace_file
+from legato.frontend.torch.archive import names_module
 from legato.frontend.torch.exported import Argument, Interface, Result
+from legato.frontend.torch.limits import MAX_JSON
 from legato.runtime.executable import Executable
-from legato.runtime.executable import load as load_executable
 
 __all__ = ["Contents", "read", "write"]
 
@@ -51,14 +53,15 @@ def write(path: Path, executable: Executable, interface: Interface, state: Mappi
         raise ArtifactError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def read(path: Path, **options: Any) -> Contents:
-    """What `write` wrote; `options`: of the executable. ArtifactError for anything else."""
+def read(path: Path, load_program: Callable[[str], Executable]) -> Contents:
+    """What `write` wrote; `load_program` reads the artifact in it. ArtifactError for anything else."""
     try:
         with open_regular(path) as file, zipfile.ZipFile(file) as archive, tempfile.TemporaryDirectory() as folder:
-            executable = load_executable(archive.extract(_PROGRAM, folder), **options)
+            _require_bounded(archive, path)
+            executable = load_program(archive.extract(_PROGRAM, folder))
             interface = _interface_from_json(json.loads(archive.read(_INTERFACE)))
             state = torch.load(io.BytesIO(archive.read(_STATE)), weights_only=True)
-    except ArtifactError:
+    except (LegatoError, MemoryError):
         raise
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from error
@@ -69,6 +72,22 @@ def read(path: Path, **options: Any) -> Contents:
     return executable, interface, state
 
 
+def _require_bounded(archive: zipfile.ZipFile, path: Path) -> None:
+    """ArtifactError for entries that are larger than they look, or than any description is."""
+    for name in (_PROGRAM, _INTERFACE, _STATE):
+        if archive.getinfo(name).compress_type != zipfile.ZIP_STORED:
+            raise ArtifactError(f"{path}: {name} is compressed, which CompiledModule.save does not")
+    size = archive.getinfo(_INTERFACE).file_size
+    if size > MAX_JSON:
+        raise ArtifactError(f"{path}: {_INTERFACE} has {size} bytes; at most {MAX_JSON} are accepted")
+
+
+def _require_no_module(specs: Any) -> None:
+    if names_module(specs):
+        raise ArtifactError("an enum, or a factory of a dict, in the structure of the module's arguments or results, "
+                            "whose module no file may name")  # fmt: skip
+
+
 def _interface_to_json(interface: Interface) -> dict[str, Any]:
     for value in (*interface.fixed.values(), *(result.value for result in interface.results)):
         if not isinstance(value, _PLAIN):
@@ -77,6 +96,7 @@ def _interface_to_json(interface: Interface) -> dict[str, Any]:
         specs = [pytree.treespec_dumps(spec) for spec in (interface.in_spec, interface.out_spec)]
     except (NotImplementedError, TypeError) as error:
         raise ArtifactError(f"the structure of the module's arguments or results: {error}") from error
+    _require_no_module(specs)
     return {
         "arguments": [asdict(argument) for argument in interface.arguments],
         "results": [asdict(result) for result in interface.results],
@@ -86,6 +106,7 @@ def _interface_to_json(interface: Interface) -> dict[str, Any]:
 
 
 def _interface_from_json(told: Mapping[str, Any]) -> Interface:
+    _require_no_module(told["specs"])
     in_spec, out_spec = (pytree.treespec_loads(spec) for spec in told["specs"])
     arguments = tuple(Argument(**argument) for argument in told["arguments"])
     results = tuple(Result(**result) for result in told["results"])

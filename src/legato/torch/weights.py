@@ -8,10 +8,11 @@ from weakref import ref
 
 import numpy as np
 import torch
+from numpy.lib.stride_tricks import as_strided
 
 __all__ = ["FrozenWeight", "can_freeze", "is_stale"]
 
-_SAMPLES: Final = 4  # elements of a weight that each call looks at
+_SAMPLES: Final = 4  # elements of a weight that each call looks at, two by two
 
 
 class FrozenWeight:
@@ -46,16 +47,22 @@ class FrozenWeight:
 
 
 def _sampled(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
-    """Elements over the memory of a tensor, from its first to about its last; None where it has gaps, or none, and for
-    elements that Legato has not."""
-    if not tensor.is_cpu or tensor.is_complex() or tensor.is_quantized or not tensor.numel():
+    """Elements over the memory of a tensor, from its first to its last; None where it has gaps, or none, and for
+    elements that Legato has not, or that are not as they lie in memory."""
+    if not tensor.is_cpu or tensor.is_complex() or tensor.is_quantized or tensor.is_nested:
+        return None
+    if tensor.is_neg() or not tensor.numel():
         return None
     order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
     dense = tensor.detach().permute(order)
     if not dense.is_contiguous():
         return None
-    flat = np.asarray(dense.reshape(-1).view(torch.uint8).numpy()).reshape(tensor.numel(), -1)
-    return flat[:: max(1, (tensor.numel() - 1) // (_SAMPLES - 1))]
+    last = tensor.numel() - 1
+    flat = np.asarray(dense.reshape(-1).view(torch.uint8).numpy()).reshape(last + 1, -1)
+    if last < _SAMPLES - 1:
+        return flat
+    size, third = flat.shape[1], last // 3
+    return as_strided(flat, (2, 2, size), ((last - third) * size, third * size, 1))  # one view: it is read in each call
 
 
 def can_freeze(tensor: Any) -> bool:

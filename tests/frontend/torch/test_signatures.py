@@ -10,8 +10,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from legato.base.errors import ImportModelError  # noqa: E402  # after torch is known to be there
+from legato.base.span import Span  # noqa: E402
 from legato.frontend.torch import from_torch  # noqa: E402
-from legato.frontend.torch.signature import PLACEMENT, table  # noqa: E402
+from legato.frontend.torch.signature import PLACEMENT, require_known, table  # noqa: E402
+from legato.frontend.torch.walk import Fault, way_out  # noqa: E402
 from legato.torch.recurrent import declare  # noqa: E402
 
 
@@ -68,3 +70,28 @@ def test_converters_are_functions_by_the_names_of_operators(custom: Any, told: s
 def test_an_operator_that_the_program_does_not_have_may_have_a_converter() -> None:
     for name in ("aten::sin", "aten::relu", "aten::add.Tensor"):
         from_torch(torch.nn.ReLU(), (torch.ones(2),), custom={name: _convert})
+
+
+@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.`:FutureWarning")  # PyTorch's own
+def test_without_converters_of_ones_own_no_names_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def listed() -> Any:
+        raise AssertionError("the names of PyTorch's operators are listed")
+
+    monkeypatch.setattr(torch._C, "_dispatch_get_all_op_names", listed)
+    require_known({})
+    with pytest.raises(AssertionError):
+        require_known({"aten::relu": _convert})
+
+
+@pytest.mark.parametrize(
+    ("operator", "reason", "is_named"),
+    [
+        ("aten::qr", "no converter", True),
+        ("aten::qr", "an axis is symbolic: it must be known", False),
+        ("flex_attention", "no converter", False),
+    ],
+)
+def test_a_hint_names_operators_that_converters_are_asked_for(operator: str, reason: str, is_named: bool) -> None:
+    hint = way_out([Fault("n", operator, reason, Span("x.py", 1, 1))])
+    assert hint.endswith('torch.compile(module, backend="legato"), which leaves them to PyTorch')
+    assert (f'custom={{"{operator}": function}}' in hint) is is_named is ("custom" in hint)

@@ -21,7 +21,6 @@ OPTIMISED = (
     "ORT_ENABLE_EXTENDED at most"
 )
 _SHOWN = 100
-_NAMED = 3  # operators in a hint
 _VALUES = ("input", "output", "initializer")  # what is refused and is no node
 
 _TEXT = "an operator of ONNX Runtime that cuts words: cut them before the model"
@@ -122,6 +121,5 @@ def way_out(found: Sequence[Unsupported]) -> str | None:
     keys = list(dict.fromkeys(item.key for item in found if item.operator not in _VALUES and item.domain != NCHWC))
     if not keys:
         return None
-    own = ", ".join(f'"{key}": function' for key in keys[:_NAMED]) + (", …" if len(keys) > _NAMED else "")
     what = "a converter of your own for an operator" if len(keys) == 1 else "converters of your own for operators"
-    return f"{what}: {converters(own, 'from_onnx')} (docs/operators.md)"
+    return f"{what}: {converters(keys, 'from_onnx')} (docs/operators.md)"

@@ -23,7 +23,7 @@ import torch
 from legato.base.errors import ImportModelError, UnsupportedError
 from legato.frontend.torch.limits import MAX_ENTRIES, MAX_JSON
 
-__all__ = ["load_program"]
+__all__ = ["load_program", "names_module"]
 
 _OWN: Final = re.compile(
     r"archive_format|archive_version|byteorder|\.data/\w+|models/\w+\.json|data/sample_inputs/\w+\.pt"
@@ -34,6 +34,7 @@ _TARGET: Final = re.compile(
     r"|math\.(sqrt|floor|ceil|trunc|log|log2|exp|pow)"
     r"|torch\.sym_(float|int|max|min|not|sqrt|sum|ite|fresh_size)|torch\._sym_sqrt"
 )
+_MODULES: Final = ("__enum__", "default_factory_module")  # keys of a structure with which PyTorch imports one
 _SYMBOL: Final = r"[suzf]\d+"
 _NAMES: Final = (
     "FloorDiv|ModularIndexing|PythonMod|Mod|CleanDiv|IntTrueDiv|FloatTrueDiv|ToFloat|TruncToInt|CeilToInt|FloorToInt"
@@ -104,7 +105,7 @@ def _check_json(tree: Any, name: str) -> None:
             raise _refused(name, f"the size {value!r:.80}")
         if key in ("target", "as_operator") and _is_function(value) and not _TARGET.fullmatch(value):
             raise _refused(name, f"the operator {value!r:.80}")
-        if key in ("__enum__", "default_factory_module"):
+        if key in _MODULES:
             raise _refused(name, "a structure with an enum or a factory")
         if key == "use_pickle" and value:
             raise _refused(name, "a tensor that is a pickle")
@@ -112,6 +113,12 @@ def _check_json(tree: Any, name: str) -> None:
             wrong = next((k for k in value if not re.fullmatch(_SYMBOL, k)), None)
             if wrong is not None:
                 raise _refused(name, f"the symbol {wrong!r:.80}")
+
+
+def names_module(tree: Any) -> bool:
+    """Whether PyTorch imports a module that is named in the structure of arguments or results, as JSON, when it reads
+    it: those of enums and factories."""
+    return any(key in _MODULES for key, _ in _items(tree))
 
 
 def _is_function(value: Any) -> bool:

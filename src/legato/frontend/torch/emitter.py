@@ -55,7 +55,9 @@ class Emitter(Common):
 
     @property
     def float_dtype(self) -> DType:
-        """The dtype of floats that are made of integers, and of numbers: PyTorch's default as it was traced."""
+        """The dtype of floats that are made of integers, and of numbers: that of the traced result where it is one
+        tensor of floats. Else (comparisons, several results) PyTorch's default here and now: where a program was
+        exported under another, integers are compared with floats in this one."""
         traced = self.traced
         is_float = isinstance(traced, torch.Tensor) and traced.dtype.is_floating_point
         return from_torch(traced.dtype if is_float else torch.get_default_dtype())

@@ -83,6 +83,8 @@ def find(operator: Any, custom: Mapping[str, Converter] | None = None) -> Conver
 def require_known(custom: Mapping[Any, object]) -> None:
     """ImportModelError for what is no function, and for a name, "namespace::operator" or with an overload, that is no
     operator of PyTorch at the moment: a converter by that name would never be asked."""
+    if not custom:
+        return  # PyTorch has thousands to look through
     registered = torch._C._dispatch_get_all_op_names()
     whole = {name if "." in name else f"{name}.default" for name in registered}
     plain = {name.partition(".")[0] for name in registered}

@@ -34,7 +34,6 @@ __all__ = ["Fault", "GraphFaults", "Unknown", "Walk", "is_pytorch", "operator_na
 
 MAX_NESTING = 100  # branches and loops inside each other
 _ABSENT = "no converter"
-_NAMED = 3  # operators in a hint
 _PYTORCH = os.path.dirname(torch.__file__) + os.sep
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -63,12 +62,12 @@ class Unknown:
 UNKNOWN = Unknown()
 
 
-def way_out(operators: Iterable[str]) -> str:
-    """What helps with operators that are refused."""
-    names = list(dict.fromkeys(operators))
-    own = ", ".join(f'"{name}": function' for name in names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
-    ways = converters(own), 'torch.compile(module, backend="legato"), which leaves them to PyTorch'
-    return f"a converter of your own for each: {ways[0]}; or {ways[1]}"
+def way_out(faults: Iterable[Fault]) -> str:
+    """What helps with faults: converters of operators of PyTorch that have none (what else is called has no schema, and
+    is not asked for), and what takes the rest."""
+    absent = [f.operator for f in faults if f.reason == _ABSENT and "::" in f.operator]
+    eager = 'torch.compile(module, backend="legato"), which leaves them to PyTorch'
+    return f"a converter of your own for each: {converters(absent)}; or {eager}" if absent else eager
 
 
 class _Lost(UnsupportedError):
@@ -153,6 +152,8 @@ class Walk:
             return value
         except _Lost:
             return UNKNOWN
+        except MemoryError:
+            raise
         except Exception as error:
             if not (self.lenient or isinstance(error, UnsupportedError)):
                 if isinstance(error, ImportModelError) and error.span is None:
@@ -199,9 +200,7 @@ class Walk:
             lines.setdefault((fault.operator, fault.reason), []).append(fault.span)
         details = [f"{op}: {reason} ({len(at)} times, first at {at[0]})" for (op, reason), at in lines.items()]
         message = f"{name}: {len(self.faults)} nodes cannot be compiled"
-        error = GraphFaults(
-            message, span=self.faults[0].span, details=details, hint=way_out(f.operator for f in self.faults)
-        )
+        error = GraphFaults(message, span=self.faults[0].span, details=details, hint=way_out(self.faults))
         error.faults = {fault.node: fault for fault in self.faults}
         raise error
 
