@@ -1,24 +1,4 @@
-"""Every error that Legato raises on purpose.
-
-LegatoError
-├── CompileError            the program or model is at fault; has `span` and `hint`
-│   ├── ParseError          text that is not in the grammar
-│   ├── TypeCheckError      ill-typed program
-│   ├── VerifyError         ill-formed IR or tir handed in by a user
-│   ├── ImportModelError    a model file that cannot be read (corrupt, cyclic, missing data…)
-│   ├── UnsupportedError    a valid program that Legato cannot compile; lists every reason
-│   └── ScheduleError       a schedule primitive whose precondition does not hold
-├── RunError                a call with wrong inputs, or a failure while running
-│   ├── PackedError         a packed function that is missing, fails, or gives something else
-│   └── GeneratorError      a code generator that is missing, fails, or whose engine gives something else
-├── ArtifactError           a damaged, foreign or incompatible artifact file
-├── PlatformError           an operating system, CPU or toolchain that Legato does not support
-├── MissingError            a package that is not installed; an ImportError, too
-└── InternalError           a bug of ours, never the user's fault
-
-KeyboardInterrupt
-└── InterruptError          Ctrl-C during a call: no LegatoError, because `except Exception` must not swallow it
-"""
+"""Every error that Legato raises on purpose. `legato.errors` has the tree of them, and is what programs import."""
 
 from __future__ import annotations
 
