@@ -10,6 +10,7 @@ from typing import Any
 from legato.base.errors import RunError
 from legato.bench.engines import Array, Engine, Feeds
 from legato.bench.run import Maker
+from tools.bench.peers.process import FRAMEWORKS, peer_engine
 from tools.models import Model, cache, get
 
 __all__ = ["ENTRIES", "Entry", "entry"]
@@ -29,8 +30,12 @@ class Entry:
         return get(self.name)
 
     def others(self) -> dict[str, Maker]:
-        """Engines that need more than the file."""
-        return {"torch": partial(torch_engine, self.name)}
+        """Engines that need more than the file, or an environment of their own."""
+        path = self.model.path()
+        return {
+            "torch": partial(torch_engine, self.name),
+            **{name: partial(peer_engine, name, framework, path) for name, framework in FRAMEWORKS.items()},
+        }
 
 
 TABLE = {

@@ -35,6 +35,10 @@ NAMES = {
     "openvino": "OpenVINO",
     "openvino-bf16": "OpenVINO, bfloat16",
     "torch": "PyTorch",
+    "tensorflow": "TensorFlow",
+    "tensorflow-xla": "TensorFlow, XLA",
+    "mxnet": "MXNet",
+    "tvm": "TVM",
 }
 BEGIN = "<!-- benchmarks: written by tools.bench from its JSON in docs -->"
 END = "<!-- end of benchmarks -->"

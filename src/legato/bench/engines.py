@@ -15,6 +15,7 @@ from legato.base.errors import RunError
 from legato.base.precision import NARROW, NEAR, near_of
 from legato.runtime.executable import Executable
 from legato.runtime.leaves import flat, in_order
+from legato.runtime.timing import Block, block_of
 
 __all__ = ["PEERS", "Array", "Engine", "Feeds", "legato_engine"]
 
@@ -27,12 +28,18 @@ class Engine:
     """Something that runs a model; a call returns the outputs in the order of the model.
 
     near: how far its outputs may be from another's, as a share of their range.
+    timed: the seconds of each call in a block of so many seconds, where calls run in another process; None: here.
     """
 
     name: str
     version: str
     call: Callable[[], list[Array]]
     near: float = NEAR
+    timed: Callable[[float], Block] | None = None
+
+    def block(self, seconds: float) -> Block:
+        """The seconds of each call in a block of so many, as `timing.block_of` has them."""
+        return block_of(self.call, seconds) if self.timed is None else self.timed(seconds)
 
 
 def legato_engine(exe: Executable, feeds: Feeds, version: str, name: str = "legato") -> Engine:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from legato.base.dataclass import dataclass
 from legato.bench.engines import Engine
 from legato.bench.modes import largest
-from legato.runtime.timing import Block, block_of, rest
+from legato.runtime.timing import Block, rest
 
 __all__ = ["LOOK", "Rounds", "Wanted", "measure"]
 
@@ -82,6 +82,6 @@ def measure(
         number = so_far.count
         for engine in part if number % 2 == 0 else part[::-1]:
             rest()
-            found[engine.name][number] = block_of(engine.call, block)
+            found[engine.name][number] = engine.block(block)
         if progress is not None:
             progress(number + 1)
