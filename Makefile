@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-page test-ray heavy quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-torch fuzz-records torch-opinfo onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-torch bench-training bench-pipelines bench-zoo torch-zoo ablation wheel models site clean
+.PHONY: help venv demo test test-page test-ray heavy quick fuzz fuzz-gradients fuzz-language fuzz-passes fuzz-programs fuzz-onnx fuzz-torch fuzz-records torch-opinfo onnx-suite quantised bounds mutants damaged fuzz-import faults survey tvm isa lint sanitize bench bench-torch bench-training bench-pipelines bench-zoo torch-zoo ablation paper wheel models site clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -147,6 +147,12 @@ wheel: $(VENV)/.dev ## dist/legato-…-manylinux_2_17_x86_64.whl: the C library 
 test-ray: .venv-ray/.made models ## legato.ray with Ray: 5,000 images while a worker is killed, 1,000 requests at once, how many a second; and docs/scaling.md
 	.venv-ray/bin/python -m pytest -q -s tests/ray
 
+paper: $(VENV)/.dev models .venv-tensorflow/.made .venv-mxnet/.made .venv-tvm/.made ## the figures of the Relay paper beside PyTorch, TensorFlow, MXNet, ONNX Runtime, OpenVINO and TVM; writes docs/paper.md (40 minutes; PAPER="--only dqn,lstm" for some)
+	$(BIN)/python -m tools.bench --only resnet18,mobilenet_v2,vgg16,dqn,inception_v3,gru,lstm --vs torch,tensorflow,tensorflow-xla,mxnet,onnxruntime,openvino --json docs/paper.json $(PAPER)
+	$(BIN)/python -m tools.bench --only resnet18,mobilenet_v2,vgg16,dqn,inception_v3,gru,lstm --vs tvm --rounds 1 --max-rounds 1 --json docs/paper_tvm.json $(PAPER)
+	$(BIN)/python -m tools.bench.programs --json docs/paper_programs.json
+	$(BIN)/python -m tools.bench.paper --markdown docs/paper.md
+
 models: $(VENV)/.dev ## the model files that tests and benchmarks use, made once, in .models or $$LEGATO_MODELS
 	$(BIN)/python -m tools.models
 
@@ -171,9 +177,13 @@ $(VENV)/.demo: $(SETUP) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[demo]'
 	@touch $@
 
-.venv-tvm/.made:
-	$(PYTHON) -m venv .venv-tvm
-	.venv-tvm/bin/python -m pip install --quiet 'apache-tvm==0.27.*'
+# Other frameworks, each in an environment of its own: what they need excludes each other (MXNet: NumPy before 1.24).
+.venv-tvm/.made: WITH = 'apache-tvm==0.27.*' onnx
+.venv-tensorflow/.made: WITH = 'tensorflow-cpu==2.21.*'
+.venv-mxnet/.made: WITH = 'mxnet==1.9.1' 'numpy==1.23.*'
+.venv-tvm/.made .venv-tensorflow/.made .venv-mxnet/.made:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet $(WITH)
 	@touch $@
 
 # The site's tools, in an environment of their own: they read the sources, and do not run them.

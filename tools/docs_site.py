@@ -62,6 +62,7 @@ NAV: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
         ("Relax and loops", "docs/relax.md"),
         ("Compile time", "docs/compile_time.md"),
         ("Models measured", "docs/zoo.md"),
+        ("The Relay paper's figures", "docs/paper.md"),
         ("Without AVX-512", "docs/avx2.md"),
         ("Architecture", "docs/architecture.md"),
     ),
