@@ -68,6 +68,20 @@ def test_the_length_of_a_page() -> None:
     assert length("# Settings\n\n<!-- written by `make settings` -->\n\nWords\n") == (0, 0)
 
 
+def test_the_pages_that_sources_name_exist() -> None:
+    """In docstrings and in messages: docs/NAME.md, some with #an-anchor."""
+    named = [
+        (source, *found)
+        for folder in ("src", "tools", "examples")
+        for source in (ROOT / folder).rglob("*.py")
+        for found in re.findall(r"\b(docs/[\w/]+\.md)(?:#([\w-]+))?", source.read_text(encoding="utf-8"))
+    ]
+    assert len(named) > 50
+    lost = [(source.name, page) for source, page, _ in named if not (ROOT / page).is_file()]
+    assert lost == []
+    assert [(source.name, a) for source, page, a in named if a and a not in _anchors(ROOT / page)] == []
+
+
 def test_the_tests_that_pages_name_exist() -> None:
     """`tests/a/test_b.py::test_c, ::test_d` in a line: the file, and the functions within it."""
     named = [(page, found) for page in PAGES for found in named_tests(page.read_text(encoding="utf-8"))]
