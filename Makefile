@@ -123,9 +123,9 @@ bench: $(VENV)/.dev models ## every model against ONNX Runtime, OpenVINO and PyT
 bench-zoo: $(VENV)/.dev .zoo/.made ## 148 architectures, exported, compiled, compared and timed beside ONNX Runtime and OpenVINO; writes docs/zoo.md (BENCH="--only timm.mixers" for some, "--rounds 0": no times)
 	$(BIN)/python -m tools.zoo --json docs/zoo.json --markdown docs/zoo.md $(BENCH)
 
-torch-zoo: $(VENV)/.dev .zoo/.made ## 70 of them from PyTorch's modules, ahead of time and through torch.compile, compared with eager, 29 at several sizes; writes docs/pytorch.md (ZOO="--only timm.mixers" for some)
+torch-zoo: $(VENV)/.dev .zoo/.made ## 70 of them from PyTorch's modules, ahead of time and through torch.compile, compared with eager, 29 at several sizes; writes docs/pytorch_limits.md (ZOO="--only timm.mixers" for some)
 	$(BIN)/python -m tools.zoo.torch --json docs/zoo_torch.json $(ZOO)
-	$(BIN)/python -m tools.zoo.torch --json docs/zoo_torch.json --markdown docs/pytorch.md --backend $(ZOO)
+	$(BIN)/python -m tools.zoo.torch --json docs/zoo_torch.json --markdown docs/pytorch_limits.md --backend $(ZOO)
 
 ablation: $(VENV)/.dev models ## what each pass, and the assignment of buffer layouts, is worth; writes docs/passes_ablation.md (half an hour; ABLATION="--only dqn,lstm" for some)
 	$(BIN)/python -m tools.bench.ablation --json docs/passes_ablation.json --markdown docs/passes_ablation.md \
@@ -134,8 +134,8 @@ ablation: $(VENV)/.dev models ## what each pass, and the assignment of buffer la
 bench-training: $(VENV)/.dev ## one compiled training step against PyTorch, eager and compiled; writes the table of docs/training.md (BENCH="--only lstm" for some)
 	$(BIN)/python -m tools.bench.training --json docs/training.json --markdown docs/training.md $(BENCH)
 
-bench-torch: $(VENV)/.dev .zoo/.made ## torch.compile(backend="legato") beside eager and Inductor, first calls too; writes docs/pytorch.md (BENCH="--only bert_base" for some)
-	$(BIN)/python -m tools.bench.torch_compile --json docs/torch_compile.json --markdown docs/pytorch.md $(BENCH)
+bench-torch: $(VENV)/.dev .zoo/.made ## torch.compile(backend="legato") beside eager and Inductor, first calls too; writes docs/pytorch_backend.md (BENCH="--only bert_base" for some)
+	$(BIN)/python -m tools.bench.torch_compile --json docs/torch_compile.json --markdown docs/pytorch_backend.md $(BENCH)
 
 bench-pipelines: $(VENV)/.dev ## pipelines of scikit-learn, LightGBM and XGBoost against ONNX Runtime (ten minutes; BENCH="--only forest" for some)
 	$(BIN)/python -m tools.bench.pipelines $(BENCH)

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper
 import legato
 from legato.base.errors import CompileError, RunError
 from legato.base.target import host
-from legato.bench import bench
+from legato.bench import bench, engines
 from legato.bench.engines import PEERS, Engine
 from legato.bench.fork_join import fork_join_seconds
 from legato.bench.measure import LOOK, Rounds, measure
@@ -327,6 +327,20 @@ def test_a_whole_benchmark(model: Path) -> None:
     assert (result.ratios, result.agreement, result.agrees) == ({}, {}, True)
     assert result.to_json()["threads"] == 2
     assert said[0] == "compiling, cold and from the cache"
+
+
+@pytest.mark.parametrize(
+    ("engine", "title"), [("onnxruntime", "ONNX Runtime"), ("openvino", "OpenVINO"), ("openvino-bf16", "OpenVINO")]
+)
+def test_an_engine_that_is_not_installed_is_told_before_anything_is_compiled(
+    engine: str, title: str, onnx_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "find_spec", lambda name: None)
+    said: list[str] = []
+    with pytest.raises(RunError) as caught:
+        bench(onnx_model, vs=[engine], progress=said.append)
+    assert str(caught.value) == f"{title} is not installed\n  hint: pip install {engine.partition('-')[0]}"
+    assert said == []
 
 
 def test_the_second_compilation_takes_kernels_from_the_cache(model: Path, tmp_path: Path) -> None:

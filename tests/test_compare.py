@@ -16,7 +16,7 @@ import legato
 from legato.base.errors import CompileError, RunError
 from legato.base.precision import NEAR, Precision, near_of
 from legato.base.target import host
-from legato.compare import verify
+from legato.compare import peer, verify
 from legato.compare.bisect import blame
 from legato.compare.exact import interpret
 from legato.compare.report import judge, nearness
@@ -297,6 +297,17 @@ def test_onnx_models_are_compared_with_onnxruntime() -> None:
     assert (report.peer, report.note) == ("onnxruntime", "")
     assert legato.verify(dense_onnx(), against="interpreter").peer == "interpreter"
     assert legato.verify(dense_onnx().SerializeToString(), shapes={"x": (2, 4)}).outputs[0].type == "float32[2, 3]"
+
+
+def test_where_onnxruntime_is_not_installed_nobody_says_that_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    assert legato.verify(dense_onnx(), progress=said.append).peer == "onnxruntime"
+    assert "running ONNX Runtime" in said
+    said.clear()
+    monkeypatch.setattr(peer, "find_spec", lambda name: None)
+    report = legato.verify(dense_onnx(), progress=said.append)
+    assert (report.peer, report.note) == ("interpreter", "ONNX Runtime is not installed; the peer is the interpreter")
+    assert "running ONNX Runtime" not in said
 
 
 def test_where_onnxruntime_refuses_the_note_says_why() -> None:

@@ -1,4 +1,4 @@
-"""docs/language.md and docs/tour.py: every example is read, typed and run, and what they say of it is what comes out.
+"""docs/language*.md and docs/tour.py: every example is read, typed and run, and what they say of it is what comes out.
 
 A block of Relay is a module without its version line. In it, `// e = v` says that two expressions have the same value,
 `// @f : type` what the type of a function is, `// e fails: message` what running it says. The `text` block behind a
@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import re
 import runpy
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -23,18 +24,25 @@ from legato.interp import Data, evaluate
 from legato.ir.expr import Function
 from legato.ir.module import Module
 from legato.ir.printer import show_type
+from tools.docs_site import links
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = (DOCS / "language.md").read_text(encoding="utf-8")
+PAGES = sorted(DOCS.glob("language*.md"))
 VERSION = '#[version = "0.0.5"]\n'
 
 _BLOCK = re.compile(r"^```(relay|python)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 _TYPE = re.compile(r"^// @(\w+) : (.*)$", re.MULTILINE)
 _VALUE = re.compile(r"^// (?!.* fails: )(.*?) = (.*)$", re.MULTILINE)
 _FAILS = re.compile(r"^// (.*?) fails: (.*)$", re.MULTILINE)
-_BLOCKS = [
-    pytest.param(m[1], m[2], m[3], id=f"line {PAGE.count(chr(10), 0, m.start()) + 1}") for m in _BLOCK.finditer(PAGE)
-]
+
+
+def _blocks(page: Path) -> Iterator[Any]:
+    text = page.read_text(encoding="utf-8")
+    for m in _BLOCK.finditer(text):
+        yield pytest.param(m[1], m[2], m[3], id=f"{page.stem}, line {text.count(chr(10), 0, m.start()) + 1}")
+
+
+_BLOCKS = [block for page in PAGES for block in _blocks(page)]
 
 
 @pytest.mark.parametrize(("language", "code", "outcome"), _BLOCKS)
@@ -55,7 +63,8 @@ def test_update(request: pytest.FixtureRequest) -> None:
     def again(m: re.Match[str]) -> str:
         return m[0] if m[3] is None else f"```{m[1]}\n{m[2]}```\n\n```text\n{_outcome(m[1], m[2])}```\n"
 
-    (DOCS / "language.md").write_text(_BLOCK.sub(again, PAGE), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(_BLOCK.sub(again, page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _outcome(language: str, code: str) -> str:
@@ -111,10 +120,12 @@ def test_something_can_fail() -> None:
     assert not _same(np.int32(1) + np.zeros((), "int32"), np.ones((), "float32"))
 
 
-def test_screens() -> None:
-    screens = re.findall(r"^## (\d+)\. ", PAGE, re.MULTILINE)
-    assert screens == [str(n) for n in range(1, 11)]
-    assert len(_BLOCKS) >= 30
+def test_the_first_page_leads_to_the_others() -> None:
+    first, *others = PAGES
+    assert len(others) >= 5
+    assert {page for page, _ in links(first)} >= set(others)
+    assert all(first in {page for page, _ in links(page)} for page in others)
+    assert len(_BLOCKS) > 35
 
 
 def test_tour() -> None:

@@ -182,6 +182,7 @@ def test_the_command_line_runs_what_was_compiled(alone: Alone) -> None:
     assert "min 2  max 2" in alone.legato("run", "p.legato", "-i", "x.npz").stdout
     assert "inputs" in alone.legato("show", "p.legato").stdout
     assert "def @main" in alone.legato("show", "p.legato", "--text").stdout
+    assert alone.legato("verify", "p.legato").stdout.splitlines()[-1] == "Every byte is as it was written."
     bench = alone.legato(
         "bench", "p.legato", "--rounds", "1", "--max-rounds", "1", "--block", "0.001", "--threads", "2"
     )

@@ -26,7 +26,9 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MU
         "passes",
         "patterns",
         "precision",
+        "precision_narrow",
         "pytorch",
+        "pytorch_backend",
         "seeing",
         "training",
     ],
@@ -34,7 +36,7 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MU
 def test_the_programs_print_what_they_say(
     name: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if name == "pytorch":
+    if name.startswith("pytorch"):
         pytest.importorskip("torch")
     page = DOCS / f"{name}.md"
     monkeypatch.chdir(tmp_path)

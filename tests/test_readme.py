@@ -43,11 +43,15 @@ PYTHON = {
             "from_tvm_relax",
             "layouts",
             "operators",
+            "packed",
             "passes_ablation",
             "relax",
+            "relax_nn",
+            "relax_python",
             "running",
             "scaling",
             "shapes",
+            "tensor_programs",
         )
     },
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -95,7 +96,16 @@ def _domain(domain: str) -> list[str]:
     rows = dict(_row(key, versions) for key, versions in table().items() if key[0] == domain)
     rows |= {key[1]: _control_row(key) for key in CONTROL if key[0] == domain}
     shown = [rows[name] for name in sorted(rows)]
-    return [f"## {domain or 'ai.onnx (the default domain)'}", "", f"{len(rows)} operators.", "", *_TABLE, *shown, ""]
+    return [f"## {_heading(domain)}", "", f"{len(rows)} operators.", "", *_TABLE, *shown, ""]
+
+
+def _heading(domain: str) -> str:
+    return domain or "ai.onnx (the default domain)"
+
+
+def _contents(headings: Iterable[str]) -> str:
+    """Links to the parts of the page, by the anchors that their headings have."""
+    return " · ".join(f"[{h}](#{re.sub('[^a-z ]', '', h.lower()).replace(' ', '-')})" for h in headings)
 
 
 def _control_row(key: tuple[str, str]) -> str:
@@ -134,6 +144,8 @@ def onnx_page(written: str) -> str:
         written,
         "",
         _INTRO,
+        "",
+        _contents([*map(_heading, domains), "Not imported"]),
         "",
         *(line for d in domains for line in _domain(d)),
         *_absent(),

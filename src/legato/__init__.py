@@ -175,7 +175,7 @@ def compile(  # the name that users look for
              subnormal numbers do not count as 0; "fast": also algorithms with somewhat larger errors; "bfloat16":
              matrix products and convolutions of bfloat16 with float32 sums (docs/precision.md).
     packed:  the functions outside of the program that it calls, by name: Python functions, or what `legato.packed`
-             declares (docs/relax.md). They are no part of the executable's file.
+             declares (docs/packed.md). They are no part of the executable's file.
     generators: what compiles, and runs, functions with the attribute Compiler="NAME" (docs/generators.md).
     bounds:  every access to memory is tested when the program runs, which is slow; one that is out of bounds ends the
              call with an InternalError. None: as LEGATO_BOUNDS says.
@@ -249,7 +249,7 @@ def _require_meant(model: object, traced: Mapping[str, bool], *, constants: bool
 def packed(function: Callable[..., Any], type: str | Type, *, pure: bool | None = None) -> Packed:
     """What is declared of a function that programs call by name: `packed={"name": legato.packed(f, …)}`.
 
-    function: Python's, or one of a shared library, as ctypes has it: `int f(DLTensor **args, int n)` (docs/relax.md).
+    function: Python's, or one of a shared library, as ctypes has it: `int f(DLTensor **args, int n)` (docs/packed.md).
     type:     in Relay's text, "fn (Tensor[(n, 4), float32], int64) -> Tensor[(n,), float32]"; dims that are names
               get their values from the tensors of each call. Calls that cannot fit are errors when they are compiled.
     pure:     whether it has no effects; None: as the calls say.

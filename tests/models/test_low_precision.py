@@ -1,4 +1,5 @@
-"""Real models with precision="bfloat16": as near to float32 as docs/precision.md says, decoded to the same answers."""
+"""Real models with precision="bfloat16": as near to float32 as docs/precision_narrow.md says, decoded to the same
+answers."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def test_bounds_hold(name: str, target: str) -> None:
 
 @pytest.mark.parametrize("is_symbolic", light([False, True], [False]), ids=["static", "symbolic"])
 def test_few_rows_of_a_text_recogniser_are_far_off_and_the_text_is_the_same(is_symbolic: bool) -> None:
-    """See docs/precision.md: ties between neighbouring columns fall either way, and mean the same letters."""
+    """See docs/precision_narrow.md: ties between neighbouring columns fall either way, and mean the same letters."""
     model = get("ppocr_rec")
     module = legato.from_onnx(model.path(), shapes=None if is_symbolic else model.static_shapes())
     wide, narrow = legato.compile(module), legato.compile(module, precision="bfloat16")

@@ -1,4 +1,4 @@
-"""The page on Relax has all passes in its table. (tests/test_readme.py runs its programs.)"""
+"""The page on Relax in Python has all passes in its table. (tests/test_readme.py runs its programs.)"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from legato.relax import transform
 
-PAGE = (Path(__file__).parents[2] / "docs" / "relax.md").read_text().partition("\n## `legato.relax`\n")[2]
+PAGE = (Path(__file__).parents[2] / "docs" / "relax_python.md").read_text()
 OWN = {"FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "Sequential", "function_pass", "module_pass"}
 
 

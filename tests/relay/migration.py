@@ -1,4 +1,4 @@
-"""The tables of docs/migration.md and migration_names.md, from the .tsv files here and from what the package has.
+"""The tables of docs/migration*.md, from the .tsv files here and from what the package has.
 
 python tests/relay/migration.py        writes them into the pages
 """
@@ -13,7 +13,7 @@ from legato.relay.op import _functions
 from legato.testing import MODELS
 
 DOCS = Path(__file__).parents[2] / "docs"
-DOCUMENTS = (DOCS / "migration.md", DOCS / "migration_names.md")
+DOCUMENTS = tuple(DOCS / f"{name}.md" for name in ("migration", "migration_running", "migration_names"))
 NAMES = Path(__file__).with_name("names.tsv")
 OPERATORS = Path(__file__).with_name("operators.tsv")
 TVMC = Path(__file__).with_name("tvmc.tsv")

@@ -65,5 +65,5 @@ def test_a_row_says_what_was_measured() -> None:
 @pytest.mark.skipif(not (bench.ROOT / "docs/torch_compile.json").exists(), reason="`make bench-torch` was not run")
 def test_the_page_has_what_the_figures_say() -> None:
     figures = json.loads((bench.ROOT / "docs/torch_compile.json").read_text())
-    page = Path(bench.ROOT / "docs/pytorch.md").read_text(encoding="utf-8")
+    page = Path(bench.ROOT / "docs/pytorch_backend.md").read_text(encoding="utf-8")
     assert f"{bench.BEGIN}\n{bench.markdown(figures)}\n{bench.END}" in page

@@ -40,10 +40,82 @@ def test_titles_are_different() -> None:
     assert len(set(titles)) == len(titles)
 
 
+# One sitting, of what somebody has written: tables that a tool writes are looked up, not read.
+LINES, WORDS = 250, 2200
+LONGER = {"CHANGELOG.md": "a list by date"}
+_BY_A_TOOL = re.compile(r"^<!-- (?!end)[^>]*-->\n.*?^<!-- end[^>]*-->", re.MULTILINE | re.DOTALL)
+
+
+def length(text: str) -> tuple[int, int]:
+    """Lines and words of what is written by hand."""
+    if re.search("^<!-- written by", text, re.MULTILINE):
+        return 0, 0
+    hand = _BY_A_TOOL.sub("", text)
+    return hand.count("\n"), len(hand.split())
+
+
 def test_pages_are_no_longer_than_one_sitting() -> None:
-    new = [p for p in PAGES if p.parent.name in ("howto", "api") or p.stem in ("tutorial", "versions", "citing")]
-    assert len(new) > 20
-    assert [p.name for p in new if p.read_text(encoding="utf-8").count("\n") > 250] == []
+    lengths = {page: length(page.read_text(encoding="utf-8")) for page in PAGES}
+    longer = [page for page, (lines, words) in lengths.items() if lines > LINES or words > WORDS]
+    assert sorted(page.relative_to(ROOT).as_posix() for page in longer) == sorted(LONGER)
+    assert sum(lines > 0 for lines, _ in lengths.values()) > 60
+
+
+def test_the_length_of_a_page() -> None:
+    table = "<!-- names: written by `make names` -->\n| a |\n<!-- end of names -->\n"
+    assert length(f"# A page\n\n{table}Two words.\n") == (4, 5)
+    assert length("# A page\n\n<!-- names -->\n| a |\n<!-- end -->\n") == (3, 3)
+    assert length("# Settings\n\n<!-- written by `make settings` -->\n\nWords\n") == (0, 0)
+
+
+def test_the_pages_that_sources_name_exist() -> None:
+    """In docstrings and in messages: docs/NAME.md, some with #an-anchor."""
+    named = [
+        (source, *found)
+        for folder in ("src", "tools", "examples")
+        for source in (ROOT / folder).rglob("*.py")
+        for found in re.findall(r"\b(docs/[\w/]+\.md)(?:#([\w-]+))?", source.read_text(encoding="utf-8"))
+    ]
+    assert len(named) > 50
+    lost = [(source.name, page) for source, page, _ in named if not (ROOT / page).is_file()]
+    assert lost == []
+    assert [(source.name, a) for source, page, a in named if a and a not in _anchors(ROOT / page)] == []
+
+
+def test_the_tests_that_pages_name_exist() -> None:
+    """`tests/a/test_b.py::test_c, ::test_d` in a line: the file, and the functions within it."""
+    named = [(page, found) for page in PAGES for found in named_tests(page.read_text(encoding="utf-8"))]
+    assert len(named) > 300
+    assert [f"{page.name}: {file} {name}" for page, (file, name) in named if not exists(file, name)] == []
+
+
+def named_tests(text: str) -> Iterator[tuple[str, str]]:
+    """Files under tests that a text names, each with "", and with every name behind it."""
+    for line in text.splitlines():
+        file = ""
+        for m in re.finditer(r"\b(tests/[\w/]+\.\w+)|::(\w+\*?)", line):
+            file = m[1] or file
+            if file:
+                yield file, m[2] or ""
+
+
+def exists(file: str, name: str) -> bool:
+    """Whether there is such a file, and such a word in it; `*` stands for the rest of a word."""
+    word = name.replace("*", r"\w*")
+    return (ROOT / file).is_file() and re.search(rf"\b{word}\b", (ROOT / file).read_text(encoding="utf-8")) is not None
+
+
+def test_a_test_that_does_not_exist_is_found() -> None:
+    assert list(named_tests("tests/a.py::test_b, ::test_c (x::y)\n::d")) == [
+        ("tests/a.py", ""),
+        ("tests/a.py", "test_b"),
+        ("tests/a.py", "test_c"),
+        ("tests/a.py", "y"),
+    ]
+    here = "tests/tools/test_docs_site.py"
+    assert exists(here, "test_a_test_that_does_not_exist")
+    assert not exists(here, "test_that_is" + "_elsewhere")
+    assert not exists("tests/tools/test_docs_sites.py", "")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
@@ -75,7 +147,8 @@ def test_the_programs_of_every_page_are_run() -> None:
     named = set(
         re.findall(r'"([\w/]+)"', "".join((ROOT / "tests" / name).read_text(encoding="utf-8") for name in tests))
     )
-    named |= {"README", "language", "migration"}  # tests/test_readme.py, test_language.py, relay/test_migration.py
+    named |= {"README", "migration", "migration_running"}  # tests/test_readme.py, relay/test_migration.py
+    named |= {page.stem for page in (ROOT / "docs").glob("language*.md")}  # tests/test_language.py
     programs = {page for page in PAGES if "```python\n" in page.read_text(encoding="utf-8")}
     assert len(programs) > 20
     names = {page.relative_to(ROOT).with_suffix("").as_posix().removeprefix("docs/") for page in programs}

@@ -142,4 +142,4 @@ def test_the_page_says_what_the_file_has_and_nothing_is_wrong() -> None:
     for way in rows.values():
         assert list(way) == list(PLANS)
         assert {row.stage for row in way.values()} == {"agrees"}
-    assert f"{BEGIN}\n{paragraph(rows)}\n{END}" in (ROOT / "docs" / "pytorch.md").read_text("utf-8")
+    assert f"{BEGIN}\n{paragraph(rows)}\n{END}" in (ROOT / "docs" / "pytorch_limits.md").read_text("utf-8")

@@ -17,7 +17,7 @@ from legato.runtime.executable import Executable
 from legato.runtime.leaves import flat, in_order
 from legato.runtime.timing import Block, block_of
 
-__all__ = ["PEERS", "Array", "Engine", "Feeds", "legato_engine"]
+__all__ = ["PEERS", "Array", "Engine", "Feeds", "legato_engine", "require_installed"]
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
@@ -80,8 +80,7 @@ def openvino_engine(path: Path, feeds: Feeds, threads: int, fixed: bool, *, prec
     fixed: the model is given the shapes of `feeds` before it is compiled. precision: "f32", or "bf16": in bfloat16
     what it finds faster so.
     """
-    if find_spec("openvino") is None:
-        raise RunError("OpenVINO is not installed\n  hint: pip install openvino")
+    require_installed("openvino")
     import openvino
 
     settings = {
@@ -123,6 +122,13 @@ def torch_engine(path: Path, feeds: Feeds, threads: int, fixed: bool) -> Engine:
     raise RunError(
         f"torch runs modules, not ONNX files like {path}\n  hint: `make bench` builds the modules of its models"
     )
+
+
+def require_installed(name: str) -> None:
+    """RunError where the package of an engine of `PEERS` is not installed."""
+    title = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}.get(package := name.partition("-")[0])
+    if title is not None and find_spec(package) is None:
+        raise RunError(f"{title} is not installed\n  hint: pip install {package}")
 
 
 PEERS: Mapping[str, Callable[[Path, Feeds, int, bool], Engine]] = {

@@ -22,7 +22,7 @@ from legato.base.precision import Precision
 from legato.base.precision import precision as as_precision
 from legato.base.target import cpu_name
 from legato.base.target import target as as_target
-from legato.bench.engines import PEERS, Array, Engine, Feeds, legato_engine
+from legato.bench.engines import PEERS, Array, Engine, Feeds, legato_engine, require_installed
 from legato.bench.measure import Rounds, measure
 from legato.bench.modes import largest
 from legato.bench.startup import Startup, compile_twice, load_seconds
@@ -141,7 +141,7 @@ def bench(
     fixed = {name: np.asarray(value) for name, value in (constants or {}).items()}
     own = tuple(ops)
     build = partial(legato.compile, model, target=target, shapes=shapes, constants=fixed, ops=own, custom=custom)
-    makers = _makers(model, vs, {**_variants(model, build), **(others or {})}, fixed)
+    makers = _makers(model, vs, {**_variants(model, build), **(others or {})}, fixed, lenient)
     with tempfile.TemporaryDirectory(prefix="legato-bench-") as scratch:
         try:
             if (own or custom) and model.suffix != ".legato":
@@ -267,9 +267,11 @@ class _Field:
         return {other.name: _agreement(outputs, other.call(), max(ours.near, other.near)) for other in others}
 
 
-def _makers(model: Path, vs: Sequence[str], others: Mapping[str, Maker], constants: Feeds) -> dict[str, Maker]:
-    """How to make each engine of `vs`; RunError for unknown ones, and for files that they cannot read. Those that read
-    the model take `constants` as inputs."""
+def _makers(
+    model: Path, vs: Sequence[str], others: Mapping[str, Maker], constants: Feeds, lenient: bool
+) -> dict[str, Maker]:
+    """How to make each engine of `vs`; RunError for unknown ones, for files that they cannot read, and for those that
+    are not installed (unless `lenient`). Those that read the model take `constants` as inputs."""
 
     def peer(name: str, given: Feeds, threads: int, fixed: bool) -> Engine:
         return PEERS[name](model, {**given, **constants}, threads, fixed)
@@ -280,6 +282,8 @@ def _makers(model: Path, vs: Sequence[str], others: Mapping[str, Maker], constan
             raise RunError(f"unknown engine {name!r}\n  hint: one of {', '.join([*PEERS, *others])}")
         if name not in others and model.suffix != ".onnx":
             raise RunError(f"{name} reads ONNX models only, not {model}\n  hint: give the .onnx file")
+        if name not in others and not lenient:
+            require_installed(name)
         makers[name] = others[name] if name in others else partial(peer, name)
     return makers
 

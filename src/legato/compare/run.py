@@ -183,7 +183,8 @@ def _theirs(
     if not other.is_onnx(model):
         shown = os.fspath(model) if isinstance(model, str | os.PathLike) else f"a {type(model).__name__}"
         raise RunError(f"ONNX Runtime reads ONNX models only, not {shown}")
-    tell("running ONNX Runtime")
+    if other.installed():
+        tell("running ONNX Runtime")
     try:
         return other.outputs(other.session(model), {name: np.asarray(value) for name, value in given.items()}), ""
     except other.PeerError as error:

@@ -1,7 +1,7 @@
 """What evaluating a node does beside giving a value: it touches cells, may fail, or may not end.
 
 Passes ask here and nowhere else. What does none of the three may be computed earlier, later, once or never; all other
-nodes are computed where, when and as often as the program's order says (docs/language.md, section 5). The facts come
+nodes are computed where, when and as often as the program's order says (docs/language_order.md). The facts come
 from the nodes and the operators' records: an operator whose result is not a function of its arguments counts as one
 that touches a cell, one that has no compute runs Python code, which may fail. A function does what its body does, and
 may not end where it is called from within itself; of a function that is a value nothing is known.

@@ -8,7 +8,7 @@
 
 Nodes, types, modules and passes are Legato's own; this package gives them Relax's names and constructors, both those of
 newer versions (`TensorType`, `ty`) and of older ones (`TensorStructInfo`, `struct_info`). What differs from the
-original is said where it does, and in docs/relax.md.
+original is said where it does, and in docs/relax_python.md.
 """
 
 from __future__ import annotations

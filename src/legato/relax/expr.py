@@ -191,7 +191,7 @@ class ExternFunc(metaclass=_Refused):
     """A function outside of the module, as a value: there are none."""
 
     reason = "functions outside of a module are no values"
-    instead = "R.call_packed(name, …) calls one by its name (docs/relax.md)"
+    instead = "R.call_packed(name, …) calls one by its name (docs/packed.md)"
 
 
 def get_shape_of(expr: Expr) -> ir.Shape:

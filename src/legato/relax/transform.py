@@ -1,4 +1,4 @@
-"""Passes under the names that Relax's users know; `docs/relax.md` has a table of what each is made of.
+"""Passes under the names that Relax's users know; `docs/relax_python.md` has a table of what each is made of.
 
 Each takes a module and gives a new one. Most work on graph form, and give A-normal form, with dataflow blocks again
 where there were some. Of Relax's passes, what exists is here; a call of another one says why it is not.

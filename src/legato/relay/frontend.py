@@ -73,8 +73,8 @@ def from_pytorch(
     of `default_dtype`. Dims may be strings or `relay.Any()`. use_parser_friendly_name: dots in names of weights are
     underscores. preserve_pytorch_scopes has no effect: spans are the lines of PyTorch's program.
 
-    UnsupportedError for what cannot be compiled (docs/pytorch.md), for quantised weights, for a `custom_convert_map`
-    and an `export_renamed_c_graph_path`.
+    UnsupportedError for what cannot be compiled (docs/pytorch_limits.md), for quantised weights, for a
+    `custom_convert_map` and an `export_renamed_c_graph_path`.
     """
     import torch
 

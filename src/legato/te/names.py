@@ -328,7 +328,7 @@ _COMPILE = "te.create_prim_func makes a program of tensors as they are: compilin
 _NOT_HERE = {
     "extern": (
         "a tensor program calls nothing outside of itself",
-        "call_packed in a program (docs/relax.md) calls a function of Python or of a shared library",
+        "call_packed in a program (docs/packed.md) calls a function of Python or of a shared library",
     ),
     "thread_axis": ("schedules are derived, and threads come with them", _COMPILE),
     "comm_reducer": (

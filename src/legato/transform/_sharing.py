@@ -2,7 +2,7 @@
 
 A node that several places use is computed at the first of them that is reached. Where every way through the scope that
 holds all uses comes to that place first, the scope can compute the node once, there. Otherwise the node is *split*:
-places in branches, clauses and functions compute it, each for itself (docs/language.md, section 5).
+places in branches, clauses and functions compute it, each for itself (docs/language_order.md).
 """
 
 from __future__ import annotations

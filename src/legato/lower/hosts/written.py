@@ -31,7 +31,7 @@ def bound_dims(written: Written, call: ir.Call, inputs: list[Buffer]) -> tuple[E
     fault = program_fault(func, len(inputs), attrs)
     found = fault or program_dims(func, attrs.dims, [*(b.shape for b in inputs), *(t.shape for t in attrs.own)])
     if isinstance(found, str):
-        hint = "call it with what it takes: its buffers in order, then its integers (docs/relax.md)"
+        hint = "call it with what it takes: its buffers in order, then its integers (docs/tensor_programs.md)"
         raise UnsupportedError(f"call_tir: {found}", span=call.span, hint=hint)
     return tuple(found[p] for p in func.params if isinstance(p, Var))
 

@@ -10,7 +10,8 @@
                 vi, vj = T.axis.remap("SS", [i, j])
                 Y[vi, vj] = T.max(X[vi, vj], T.float32(0.0))
 
-The names are those of TVM, older and newer ones; each has the meaning that its comment or `docs/relax.md` gives.
+The names are those of TVM, older and newer ones; each has the meaning that its comment or `docs/tensor_programs.md`
+gives.
 """
 
 from __future__ import annotations
@@ -456,7 +457,7 @@ def evaluate(value: Any) -> None:
 
 def call_extern(dtype: Any, name: Any = "", *_: Any) -> NoReturn:
     """A function of C."""
-    hint = "R.call_packed calls a function of Python or of a shared library (docs/relax.md)"
+    hint = "R.call_packed calls a function of Python or of a shared library (docs/packed.md)"
     raise UnsupportedError("T.call_extern: a tensor program calls nothing outside of itself", hint=hint)
 
 
