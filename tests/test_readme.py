@@ -44,6 +44,7 @@ PYTHON = {
             "layouts",
             "operators",
             "packed",
+            "paper",
             "passes_ablation",
             "relax",
             "relax_nn",

@@ -49,6 +49,13 @@ def test_version(call: Any) -> None:
     assert call("--version").out == f"legato {legato.__version__}\n"
 
 
+def test_without_arguments_it_says_what_there_is(call: Any) -> None:
+    done = call()
+    assert (done.code, done.out) == (2, "")
+    for verb in cli.VERBS:
+        assert re.search(rf"^    {verb.__name__.rpartition('.')[2]}\s", done.err, re.MULTILINE)
+
+
 @pytest.mark.parametrize("verb", [v.__name__.rpartition(".")[2] for v in cli.VERBS])
 def test_every_verb_has_help_and_json(verb: str, call: Any) -> None:
     done = call(verb, "--help")

@@ -36,7 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb and returns its exit code; SystemExit with code 2 for arguments that make no sense."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     _show_everything()
-    args = make_parser("--json" in arguments).parse_args(arguments)
+    parser = make_parser("--json" in arguments)
+    if not arguments:  # somebody looks what there is
+        parser.print_help(sys.stderr)
+        return FAULT
+    args = parser.parse_args(arguments)
     try:
         code = _run(args)
         if sys.stdout is None:
