@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["GRAPH", "ONNX", "Graph", "Node", "read", "write"]
+__all__ = ["ONNX", "Graph", "Node", "read", "write"]
 
 ONNX = "model.onnx"
 GRAPH = "graph.json"
