@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 from threading import Lock
 from typing import ClassVar, Final, Self
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 from legato.arith.fold import COMPARISONS, Op, fold, wrap
 from legato.base import dtype as dt
@@ -35,6 +35,7 @@ __all__ = ["Binary", "Const", "Expr", "ExprLike", "Op", "Select", "Var", "add", 
 
 
 _TOO_LARGE: Final = 10**MAX_NUMBER
+_KEPT: Final = 1 << 10
 
 
 class _Interned(WeakValueDictionary[tuple[object, ...], "Expr"]):
@@ -48,6 +49,8 @@ class _Interned(WeakValueDictionary[tuple[object, ...], "Expr"]):
 
 
 _interned = _Interned()
+# The references themselves: nodes are looked up millions of times, and `get` is written in Python.
+_live: Final[dict[tuple[object, ...], ref[Expr]]] = _interned.data  # type: ignore[attr-defined]
 
 
 class Expr(Immutable):
@@ -128,8 +131,9 @@ class Const(Expr):
 
     def __new__(cls, value: float | bool, dtype: DType = dt.index) -> Self:
         # Floats are told apart by repr: 0.0 and -0.0 are equal, and NaN is not equal to itself.
-        key = (cls, repr(value) if isinstance(value, float) else value, type(value), dtype)
-        found = _interned.get(key)
+        key = (cls, repr(value) if isinstance(value, float) else value, type(value), dtype.name)
+        known = _live.get(key)
+        found = None if known is None else known()
         if found is None:
             found = object.__new__(cls)
             found.value, found.dtype = value, dtype
@@ -179,7 +183,8 @@ class Binary(Expr):
 
     def __new__(cls, op: Op, a: Expr, b: Expr) -> Self:
         key = (cls, op, a, b)
-        found = _interned.get(key)
+        known = _live.get(key)
+        found = None if known is None else known()
         if found is None:
             if a.dtype != b.dtype:
                 dtypes = f"{a.dtype} and {b.dtype}"
@@ -208,7 +213,8 @@ class Select(Expr):
 
     def __new__(cls, cond: Expr, a: Expr, b: Expr) -> Self:
         key = (cls, cond, a, b)
-        found = _interned.get(key)
+        known = _live.get(key)
+        found = None if known is None else known()
         if found is None:
             if a.dtype != b.dtype or cond.dtype != dt.bool_:
                 raise InternalError(f"select({cond.dtype}, {a.dtype}, {b.dtype}): wanted (bool, T, T)")
@@ -225,6 +231,9 @@ class Select(Expr):
         return select(*children)
 
 
+_small: dict[int, Const] = {}  # most of the literals of dtype index that are asked for, kept
+
+
 def const(value: float | bool, dtype: DType = dt.index) -> Const:
     """The literal `value` of `dtype`; integers wrap to the type's width.
 
@@ -238,7 +247,10 @@ def const(value: float | bool, dtype: DType = dt.index) -> Const:
     value = wrap(int(value), dtype)
     if not -_TOO_LARGE < value < _TOO_LARGE:
         raise TypeCheckError(f"a number in a dim has more than {MAX_NUMBER} digits")
-    return Const(value, dtype)
+    made = Const(value, dtype)
+    if dtype is dt.index and -_KEPT < value < _KEPT:
+        _small[value] = made
+    return made
 
 
 def fresh(name: str, lo: int | None = 0, hi: int | None = None) -> Var:
@@ -253,10 +265,12 @@ def expr(value: ExprLike, dtype: DType = dt.index) -> Expr:
 
 def binary(op: Op, a: Expr, b: Expr) -> Expr:
     """`a op b` with literals folded and identities applied that hold bit for bit on the dtype."""
-    if isinstance(a, Const) and isinstance(b, Const):
-        value = fold(op, a.value, b.value, a.dtype)
+    if isinstance(a, Const):
+        value = fold(op, a.value, b.value, a.dtype) if isinstance(b, Const) else None
         if value is not None:
             return const(value, dt.bool_ if op in COMPARISONS else a.dtype)
+    elif (op is Op.ADD or op is Op.MUL) and not isinstance(b, Const):
+        return Binary(op, a, b)  # no identity without a literal
     if not a.dtype.is_float:
         short = _identity(op, a, b)
         if short is not None:

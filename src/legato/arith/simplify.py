@@ -9,7 +9,6 @@ their index parts are simplified. Simplifying twice changes nothing, and what is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from math import lcm
 
 from legato.arith import compare, division
@@ -25,6 +24,7 @@ from legato.base.errors import InternalError
 __all__ = ["Simplifier", "simplify"]
 
 _ROUNDS = 12  # more than any expression has needed; the rules have no cycles
+_MANY = 1 << 15  # expressions that are remembered
 _FEW = 8  # operands of min and max that are compared with each other
 
 
@@ -38,9 +38,11 @@ def simplify(e: Expr, ranges: Mapping[Var, Interval] | None = None, limits: Mapp
     return Simplifier(ranges, limits)(e) if ranges or limits else _simplify(e)
 
 
-@lru_cache(maxsize=1 << 14)
 def _simplify(e: Expr) -> Expr:
-    return Simplifier()(e)
+    global _shared
+    if _shared.size > _MANY:
+        _shared = Simplifier()
+    return _shared(e)
 
 
 class Simplifier:
@@ -67,6 +69,11 @@ class Simplifier:
                 return new
             old = new
         raise InternalError(f"the simplifier does not come to an end on {e}")
+
+    @property
+    def size(self) -> int:
+        """How many expressions it remembers."""
+        return len(self._memo)
 
     # What rules ask for ------------------------------------------------------------------------------------------
 
@@ -302,3 +309,4 @@ _RULES: Mapping[Op, Callable[[Simplifier, Expr, Expr], Expr]] = {
     Op.MIN: extremum(Op.MIN),
     Op.MAX: extremum(Op.MAX),
 }
+_shared = Simplifier()  # of what has no ranges: the formulas of a program are made of the same parts

@@ -32,21 +32,24 @@ def post_order(roots: Iterable[N], enter: Callable[[N], bool] | None = None) -> 
     """
     seen: set[int] = set()
     for root in roots:
-        stack: list[tuple[N, bool]] = [(root, False)]
+        stack: list[N | None] = [root]  # None: the node below it is done
         while stack:
-            node, done = stack.pop()
-            if done:
-                yield node
+            node = stack.pop()
+            if node is None:
+                done = stack.pop()
+                assert done is not None
+                yield done
                 continue
-            if id(node) in seen:
+            key = id(node)
+            if key in seen:
                 continue
-            seen.add(id(node))
+            seen.add(key)
             children = node.children() if enter is None or enter(node) else ()
             if not children:  # as half of all nodes are
                 yield node
                 continue
-            stack.append((node, True))
-            stack += [(child, False) for child in reversed(children) if id(child) not in seen]
+            stack += (node, None)
+            stack += children[::-1]
 
 
 def rebuild(node: N, new: dict[int, N]) -> N:

@@ -131,9 +131,11 @@ class _Scope:
         return _inside(self._known, subscript, extent)
 
     def _with_facts(self, subscript: Expr, extent: Expr) -> bool:
+        if not self._facts:
+            return False
         if self._stated is None:
             self._stated = Assumptions(self._extents, (*self._guards, *self._facts))
-        return bool(self._facts) and _inside(self._stated, subscript, extent)
+        return _inside(self._stated, subscript, extent)
 
 
 def _inside(known: Assumptions, subscript: Expr, extent: Expr) -> bool:

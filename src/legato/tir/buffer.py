@@ -8,6 +8,7 @@ part of a larger one), and a halo around the data that reads may touch (convolut
 from __future__ import annotations
 
 import enum
+from functools import lru_cache
 
 from legato.arith.expr import Expr, const, max_
 from legato.base.dataclass import dataclass
@@ -95,20 +96,11 @@ class Buffer:
 
     def strides(self) -> tuple[Expr, ...]:
         """Distance in elements between neighbours along each logical dimension."""
-        strides: list[Expr] = [const(0)] * self.rank
-        step: Expr = const(1)
-        for dim in reversed(self.layout.order):
-            strides[dim] = step
-            before, after = self.layout.halo_of(dim)
-            step = step * (self.shape[dim] + (before + after + self.layout.pad_of(dim)))
-        return tuple(strides)
+        return _strides(self.shape, self.layout)
 
     def origin(self) -> Expr:
         """Elements between the start of memory and the element at index (0, …, 0): the halo in front."""
-        total: Expr = const(0)
-        for dim, stride in enumerate(self.strides()):
-            total = total + stride * self.layout.halo_of(dim)[0]
-        return total
+        return _origin(self.shape, self.layout)
 
     def elements(self) -> Expr:
         """Elements from the start of the buffer's memory to its last one, halo and the padding between included."""
@@ -133,3 +125,22 @@ class Buffer:
     def __repr__(self) -> str:
         dims = ", ".join(map(str, self.shape))
         return f"<buffer {self.name}: {self.dtype}[{dims}]>"
+
+
+@lru_cache(maxsize=1 << 12)  # every access to a buffer asks
+def _strides(shape: tuple[Expr, ...], layout: Layout) -> tuple[Expr, ...]:
+    strides: list[Expr] = [const(0)] * len(shape)
+    step: Expr = const(1)
+    for dim in reversed(layout.order):
+        strides[dim] = step
+        before, after = layout.halo_of(dim)
+        step = step * (shape[dim] + (before + after + layout.pad_of(dim)))
+    return tuple(strides)
+
+
+@lru_cache(maxsize=1 << 12)
+def _origin(shape: tuple[Expr, ...], layout: Layout) -> Expr:
+    total: Expr = const(0)
+    for dim, stride in enumerate(_strides(shape, layout)):
+        total = total + stride * layout.halo_of(dim)[0]
+    return total

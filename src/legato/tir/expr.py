@@ -18,7 +18,7 @@ import math
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from legato.arith import expr as arith
-from legato.arith.expr import Const, Expr, Op, _interned, const
+from legato.arith.expr import Const, Expr, Op, _interned, _live, const
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 from legato.base.errors import InternalError
@@ -38,7 +38,8 @@ class Load(Expr):
 
     def __new__(cls, buffer: Buffer, indices: tuple[Expr, ...]) -> Self:
         key = (cls, id(buffer), indices)
-        found = _interned.get(key)
+        known = _live.get(key)
+        found = None if known is None else known()
         if found is None:
             if len(indices) != len(buffer.shape):
                 raise InternalError(f"{buffer.name} has {len(buffer.shape)} dimensions, got {len(indices)} indices")
@@ -69,7 +70,8 @@ class Cast(Expr):
 
     def __new__(cls, a: Expr, dtype: DType) -> Self:
         key = (cls, a, dtype)
-        found = _interned.get(key)
+        known = _live.get(key)
+        found = None if known is None else known()
         if found is None:
             found = object.__new__(cls)
             found.a, found.dtype = a, dtype
@@ -100,7 +102,8 @@ class Call(Expr):
 
     def __new__(cls, name: str, args: tuple[Expr, ...], dtype: DType) -> Self:
         key = (cls, name, args, dtype)
-        found = _interned.get(key)
+        known = _live.get(key)
+        found = None if known is None else known()
         if found is None:
             found = object.__new__(cls)
             found.name, found.args, found.dtype = name, args, dtype
@@ -126,7 +129,8 @@ class Address(Expr):
 
     def __new__(cls, buffer: Buffer) -> Self:
         key = (cls, id(buffer))
-        found = _interned.get(key)
+        known = _live.get(key)
+        found = None if known is None else known()
         if found is None:
             found = object.__new__(cls)
             found.buffer, found.dtype = buffer, dt.handle
@@ -148,7 +152,8 @@ class _OfObject(Expr):
 
     def __new__(cls, handle: Expr) -> Self:
         key = (cls, handle)
-        found = _interned.get(key)
+        known = _live.get(key)
+        found = None if known is None else known()
         if found is None:
             if handle.dtype != dt.handle:
                 raise InternalError(f"{cls.text}({handle}): the operand has dtype {handle.dtype}, wanted handle")
