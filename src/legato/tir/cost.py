@@ -8,6 +8,8 @@ loops that it does not depend on, unless it reads memory that they may change.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Container
 from dataclasses import field
 
 from legato.arith.expr import Binary, Const, Expr, Op, Var
@@ -105,13 +107,26 @@ class _Counting:
         self.accesses: list[Access] = []
         self.pairs: dict[Expr, bool] = {}  # operands of `pair`, and whether they are the first of the two
         self.seen: set[tuple[object, ...]] = set()  # accesses whose bytes are counted
+        self.plain: dict[Frame, dict[Expr, Frame]] = {}  # by where it is used, what costs nothing: where it is computed
         self.steps: set[Frame] = set()  # loops around barriers: an iteration waits for the one before
+        # How many there are in each frame, counted before they are multiplied by how often it runs: operations by their
+        # flops and width, vector loads, gathers. Frames are few, and products of formulas take long.
+        self.operations: Counter[tuple[Frame, int, int]] = Counter()
+        self.loads: Counter[Frame] = Counter()
+        self.gathers: Counter[Frame] = Counter()
 
     def run(self) -> Cost:
         stack: list[tuple[Stmt, Frame]] = [(self.func.body, self.frames.root)]
         while stack:
             stmt, frame = stack.pop()
             stack += reversed(self._visit(stmt, frame))
+        for (at, flops, width), n in self.operations.items():
+            self._operate(at, flops, width, n)
+        for at, n in self.loads.items():
+            self.cost.loads = plus(self.cost.loads, times(n, at.instructions))
+        for at, n in self.gathers.items():
+            self.cost.loads = plus(self.cost.loads, times(n, at.started))
+            self.cost.gathered = plus(self.cost.gathered, times(n, at.started))
         self.cost.buffers = tuple(self._buffer(p) for p in self.func.params if isinstance(p, Buffer))
         return self.cost
 
@@ -157,10 +172,15 @@ class _Counting:
     def _operands(self, roots: tuple[Expr, ...], frame: Frame) -> None:
         """Counts the operations of each distinct node under `roots`, where it is computed."""
         place: dict[Expr, Frame] = {}
+        plain = self.plain.setdefault(frame, {})
         stack = list(roots)
         while stack:
             node = stack[-1]
             if node in place:
+                stack.pop()
+                continue
+            if node in plain:
+                place[node] = plain[node]
                 stack.pop()
                 continue
             kids = node.children()
@@ -171,7 +191,10 @@ class _Counting:
                 stack += pending
                 continue
             place[node] = self._place(node, [place[k] for k in kids], frame)
-            self._node(node, place[node])
+            if _is_plain(node, plain):
+                plain[node] = place[node]
+            else:
+                self._node(node, place[node])
             stack.pop()
 
     def _place(self, node: Expr, kids: list[Frame], frame: Frame) -> Frame:
@@ -214,25 +237,29 @@ class _Counting:
         calls[node.name] = plus(calls.get(node.name, 0), at.total)
         if node.name == "dot2":
             self.cost.flops = plus(self.cost.flops, times(3, at.total))
-            self._waste(node, at)
+            self._waste(at, node.dtype.bytes, 1)
 
     def _operation(self, node: Expr, at: Frame, flops: int) -> None:
-        self.cost.flops = plus(self.cost.flops, times(flops, at.total))
-        self.cost.slots = plus(self.cost.slots, times(node.dtype.bytes, at.total))
-        self._waste(node, at)
+        self.operations[at, flops, node.dtype.bytes] += 1
 
-    def _waste(self, node: Expr, at: Frame) -> None:
-        """Counts what is computed beside the results of `node`."""
-        cost, width = self.cost, node.dtype.bytes
+    def _operate(self, at: Frame, flops: int, width: int, n: int) -> None:
+        """Counts `n` operations in a frame."""
+        self.cost.flops = plus(self.cost.flops, times(n * flops, at.total))
+        self.cost.slots = plus(self.cost.slots, times(n * width, at.total))
+        self._waste(at, width, n)
+
+    def _waste(self, at: Frame, width: int, n: int) -> None:
+        """Counts what is computed beside the results of `n` operations."""
+        cost = self.cost
         lanes = max(1, self.vector_bytes // width)
         if at.lanes is None:
-            cost.scalar = plus(cost.scalar, times((lanes - 1) * width, at.total))
+            cost.scalar = plus(cost.scalar, times(n * (lanes - 1) * width, at.total))
             return
         if at.started is not at.total:
-            cost.masked = plus(cost.masked, times(width, plus(at.started, times(-1, at.total))))
+            cost.masked = plus(cost.masked, times(n * width, plus(at.started, times(-1, at.total))))
         missing = -at.lanes % lanes
         if missing:
-            cost.narrow = plus(cost.narrow, times(missing * width, at.instructions))
+            cost.narrow = plus(cost.narrow, times(n * missing * width, at.instructions))
 
     # ---------------------------------------------------------------------------------------------- memory
 
@@ -246,10 +273,7 @@ class _Counting:
         where = node.buffer, node.indices, at
         is_vector = leads is None and at.lanes is not None
         is_gather = is_vector and self._is_gather(*where) and not self._is_within_vector(*where)
-        count = at.started if is_gather else at.instructions
-        self.cost.loads = plus(self.cost.loads, count)
-        if is_gather:
-            self.cost.gathered = plus(self.cost.gathered, count)
+        (self.gathers if is_gather else self.loads)[at] += 1
 
     def _store(self, buffer: Buffer, indices: tuple[Expr, ...], at: Frame) -> None:
         if buffer.scope is Scope.REGISTER:
@@ -300,6 +324,13 @@ class _Counting:
             for is_store in (False, True)
         )
         return BufferCost(buffer.name, read, written)
+
+
+def _is_plain(node: Expr, known: Container[Expr]) -> bool:
+    """True if `node` counts as nothing: a variable, a literal, or sums and products of such `known` ones."""
+    if type(node) is Binary:
+        return node.dtype is dt.index and node.op not in _NARROW_DIVISION and node.a in known and node.b in known
+    return type(node) is Var or type(node) is Const
 
 
 def _larger(a: Count, b: Count) -> Count:
