@@ -14,7 +14,7 @@ from legato.arith.expr import Binary, Const, Expr, Op, Select, Var
 from legato.base import dtype as dt
 from legato.base.dtype import DType
 
-__all__ = ["PRECEDENCE", "hint", "literal", "show"]
+__all__ = ["PRECEDENCE", "Texts", "hint", "literal", "show"]
 
 # How tightly an operator binds; equal ones group to the left. Comparisons do not chain.
 PRECEDENCE = {
@@ -33,17 +33,32 @@ def hint(named: Any) -> str:
     return str(named.name)
 
 
-def show(e: Expr, names: Callable[[Any], str] = hint) -> str:
-    """`e` as text. `names` gives the text of each Var and Buffer; its default prints the hints, which may collide."""
+Texts = dict[tuple[Expr, int], str]  # of index arithmetic, and the precedence below which it needs parentheses
+
+
+def show(e: Expr, names: Callable[[Any], str] = hint, texts: Texts | None = None) -> str:
+    """`e` as text. `names` gives the text of each Var and Buffer; its default prints the hints, which may collide.
+
+    `texts` has what is known under these names, and gets more.
+    """
+    return _show(e, 0, names, texts)
+
+
+def _show(e: Expr, outer: int, names: Callable[[Any], str], texts: Texts | None) -> str:
     out: list[str] = []
     # Text, a named thing, or (expression, the precedence below which it needs parentheses).
-    todo: list[Any] = [(e, 0)]
+    todo: list[Any] = [(e, outer)]
     while todo:
         item = todo.pop()
         if isinstance(item, str):
             out.append(item)
         elif isinstance(item, tuple):
-            todo += reversed(_pieces(item[0], item[1], names))
+            if texts is None or type(item[0]) is not Binary or item[0].dtype is not dt.index:
+                todo += reversed(_pieces(item[0], item[1], names))
+                continue
+            if (text := texts.get(item)) is None:
+                text = texts[item] = _show(item[0], item[1], names, None)
+            out.append(text)
         else:
             out.append(names(item))
     return "".join(out)

@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 
 from legato.tir.buffer import Buffer
-from legato.tir.printer import show
+from legato.tir.printer import show_numbered
 from legato.tir.stmt import Func
 
 __all__ = ["alpha_equal", "program_key", "structural_hash"]
@@ -28,7 +28,7 @@ def structural_hash(func: Func) -> str:
 def program_key(func: Func) -> str:
     """A text that two functions share if and only if they are alpha-equal but for their own names."""
     body = Func("_", func.params, func.body, func.kind, func.constants)
-    return show(body, _Numbers())
+    return show_numbered(body, _Numbers())
 
 
 class _Numbers:

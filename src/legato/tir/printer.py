@@ -20,12 +20,14 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from legato.arith.expr import Const, Expr, Var
-from legato.arith.printer import literal
+from legato.arith.expr import Binary, Const, Expr, Select, Var
+from legato.arith.linear import tree_size
+from legato.arith.printer import Texts, literal
 from legato.arith.printer import show as show_expr
 from legato.arith.substitute import nodes, replace, variables
 from legato.base import dtype as dt
 from legato.base.lexer import quote
+from legato.base.node import post_order
 from legato.tir.buffer import Buffer, Layout, Scope
 from legato.tir.intrinsics import INTRINSICS
 from legato.tir.objects import Object, Open, Release, Resize, Retain
@@ -51,7 +53,7 @@ from legato.tir.stmt import (
 )
 from legato.tir.walk import BINDERS, flat
 
-__all__ = ["KEYWORDS", "RESERVED", "Namer", "show", "show_stmt"]
+__all__ = ["KEYWORDS", "RESERVED", "Namer", "show", "show_numbered", "show_stmt"]
 
 KEYWORDS = frozenset({"let", "alloc", "view", "share", "if", "else", "while", "check", "at", "in", "launch", "invoke",
                       "host_op", "for", "unroll", "vector", "parallel", "kernel", "host", "constants",
@@ -118,6 +120,13 @@ def show(func: Func, names: Callable[[Any], str] | None = None) -> str:
     return "\n".join(printer.lines) + "\n"
 
 
+def show_numbered(func: Func, names: Callable[[Any], str]) -> str:
+    """`func` as text in which each distinct expression is written once: for comparison, not for reading."""
+    printer = _Numbered(names)
+    printer.function(func)
+    return "\n".join(printer.lines)
+
+
 def show_stmt(stmt: Stmt) -> str:
     """`stmt` as text; what is bound outside appears by its hint."""
     printer = _Printer(Namer())
@@ -170,6 +179,7 @@ class _Printer:
         self.names = names
         self.lines: list[str] = []
         self.shared = 0
+        self.texts: Texts = {}
 
     def function(self, func: Func) -> None:
         for v in variables(*(d for p in func.params if isinstance(p, Buffer) for d in p.shape)):
@@ -206,8 +216,7 @@ class _Printer:
         """Prints what can be printed of `s`; returns what is left."""
         if isinstance(s, Block):
             return self._block(s, depth)
-        shared = self._share(s, depth)
-        text = shared or (lambda e: show_expr(e, self.names))
+        text = self._share(s, depth) or (lambda e: show_expr(e, self.names, self.texts))
         line = self._line(s, text)
         self.lines.append("  " * depth + line)
         if isinstance(s, _BINDERS):
@@ -300,7 +309,7 @@ class _Printer:
 
     def _share(self, s: Stmt, depth: int) -> Callable[[Expr], str] | None:
         """Prints the parts that `s` uses several times; returns how to print with them, None if it is short."""
-        if not s.exprs():
+        if sum(map(tree_size, s.exprs())) <= _TERSE:
             return None
         size: dict[Expr, int] = {}
         uses: dict[Expr, int] = {}
@@ -309,8 +318,6 @@ class _Printer:
             size[e] = 1 + sum(size[k] for k in kids)
             for k in kids:
                 uses[k] = uses.get(k, 0) + 1
-        if sum(size[e] for e in s.exprs()) <= _TERSE:
-            return None
         stands_for: dict[Expr, Expr] = {}
 
         def text(e: Expr) -> str:
@@ -323,3 +330,41 @@ class _Printer:
                 stands_for[e] = Var(f"x{self.shared}", e.dtype)
                 self.lines.append("  " * depth + f"share {self.names(stands_for[e])} = {line};")
         return text
+
+
+class _Numbered(_Printer):
+    """Writes each distinct expression once, before the statement that is the first to use it."""
+
+    def __init__(self, names: Callable[[Any], str]) -> None:
+        super().__init__(names)
+        self.known: dict[Expr, str] = {}
+
+    def _share(self, s: Stmt, depth: int) -> Callable[[Expr], str]:
+        return self._number
+
+    def _number(self, e: Expr) -> str:
+        known = self.known
+        if e in known:
+            return known[e]
+        for node in post_order([e], lambda n: n not in known):
+            if node in known:
+                continue
+            if isinstance(node, Var):
+                known[node] = self.names(node)
+            elif isinstance(node, Const):
+                known[node] = literal(node.value, node.dtype)
+            else:
+                self.lines.append(self._written(node))
+                known[node] = f"x{len(self.lines)}"
+        return known[e]
+
+    def _written(self, e: Expr) -> str:
+        """One operation on what is known."""
+        known = self.known
+        if isinstance(e, Binary):
+            return f"{known[e.a]} {e.op.value} {known[e.b]}"
+        if isinstance(e, Select):
+            return f"select {known[e.cond]} {known[e.a]} {known[e.b]}"
+        return "".join(
+            p if isinstance(p, str) else known[p] if isinstance(p, Expr) else self.names(p) for p in e.pieces()
+        )
