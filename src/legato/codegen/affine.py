@@ -8,7 +8,7 @@ An atom is a variable or an expression that is not a sum or product (floordiv, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from legato.arith.expr import Binary, Const, Expr, Op, floordiv
@@ -41,10 +41,10 @@ class Resolved:
 
 
 class Affine:
-    """Resolves index expressions; `value(atom)` gives the current value of a variable or other atom."""
+    """Resolves index expressions; `env` has the current values of variables, `value(atom)` gives that of any atom."""
 
-    def __init__(self, builder: Builder, value: Callable[[Expr], Value]) -> None:
-        self.builder, self.value = builder, value
+    def __init__(self, builder: Builder, value: Callable[[Expr], Value], env: Mapping[Expr, Value]) -> None:
+        self.builder, self.value, self.env = builder, value, env
         self.polynomials: dict[Expr, Polynomial] = {}
         self.ranks: dict[Expr, int] = {}  # atoms in order of appearance: text must not depend on addresses
 
@@ -108,41 +108,46 @@ class Affine:
         terms: dict[str, tuple[Value, int]] = {}
         lanes: tuple[int, ...] | None = None
         vectors: list[tuple[Value, int]] = []
-        for atoms, factor in poly.items():
-            scalars: list[Value] = []
-            vector: Value | None = None
-            offsets: tuple[int, ...] | None = None
-            for atom in atoms:
-                v = self.value(atom)
-                known = v.const
-                if isinstance(known, tuple):
-                    offsets = known if offsets is None else tuple([x * y for x, y in zip(offsets, known, strict=True)])
-                elif known is not None:
-                    factor *= int(known)
-                elif v.lanes == 1:
-                    scalars.append(v)
-                else:
-                    vector = v if vector is None else self.builder.binary("mul", vector, v, hoist=True)
-            if not factor:
-                continue
-            if not scalars and vector is None:
-                if offsets is None:
-                    const += factor
-                elif lanes is None:
-                    lanes = offsets if factor == 1 else tuple([factor * x for x in offsets])
-                else:
-                    lanes = tuple([old + factor * x for old, x in zip(lanes, offsets, strict=True)])
-                continue
-            product = self._scalar_product(scalars) if scalars else None
-            if offsets is None and vector is None and product is not None:
-                old = terms.get(product.text)
-                terms[product.text] = (product, factor if old is None else old[1] + factor)
-                continue
-            vectors.append((self._vector_product(vector, offsets, product), factor))
+        for atoms, given in poly.items():
+            factor, scalar, vector, offsets = self._product_of(atoms, given)
+            if vector is not None or (scalar is not None and offsets is not None):
+                vectors.append((self._vector_product(vector, offsets, scalar), factor))
+            elif scalar is not None:
+                old = terms.get(scalar.text)
+                terms[scalar.text] = (scalar, factor if old is None else old[1] + factor)
+            elif offsets is None:
+                const += factor
+            elif lanes is None:
+                lanes = offsets if factor == 1 else tuple([factor * x for x in offsets])
+            else:
+                lanes = tuple([old + factor * x for old, x in zip(lanes, offsets, strict=True)])
         if lanes is not None and lanes.count(lanes[0]) == len(lanes):
             const, lanes = const + lanes[0], None
         kept = sorted([t for t in terms.values() if t[1]], key=lambda t: t[0].level)
         return Resolved(const, tuple(kept), lanes, tuple(vectors))
+
+    def _product_of(
+        self, atoms: Monomial, factor: int
+    ) -> tuple[int, Value | None, Value | None, tuple[int, ...] | None]:
+        """factor · atom · atom… as a literal, a scalar, a vector and a literal per lane; 0 alone where it is that."""
+        env = self.env
+        scalars: list[Value] = []
+        vector: Value | None = None
+        offsets: tuple[int, ...] | None = None
+        for atom in atoms:
+            v = env.get(atom) or self.value(atom)
+            known = v.const
+            if known is None and v.lanes == 1:
+                scalars.append(v)
+            elif known is None:
+                vector = v if vector is None else self.builder.binary("mul", vector, v, hoist=True)
+            elif isinstance(known, tuple):
+                offsets = known if offsets is None else tuple([x * y for x, y in zip(offsets, known, strict=True)])
+            else:
+                factor *= int(known)
+        if not factor:
+            return 0, None, None, None
+        return factor, self._scalar_product(scalars) if scalars else None, vector, offsets
 
     def _scalar_product(self, scalars: list[Value]) -> Value:
         scalars.sort(key=lambda v: v.level)

@@ -16,6 +16,7 @@ from legato.codegen.affine import Affine, Polynomial, Resolved, add
 from legato.codegen.arithmetic import Arithmetic
 from legato.codegen.builder import Builder
 from legato.codegen.intrinsics import Intrinsics
+from legato.codegen.known import Known
 from legato.codegen.memory import MEMORY_TYPES, Memory
 from legato.codegen.objects import size_of, tag_of
 from legato.codegen.registers import Registers
@@ -40,7 +41,8 @@ class Evaluator:
 
     def __init__(self, builder: Builder, target: Target, intrinsics: Intrinsics, *, volatile: bool) -> None:
         self.builder = builder
-        self.affine = Affine(builder, self.value)
+        self.env: dict[Expr, Value] = {}  # of variables
+        self.affine = Affine(builder, self.value, self.env)
         # A result that replaces an operand takes a copy of it: another load is as good, and holds no register.
         kept = target.vector_registers // 4 if target.has_three_operands else 0
         self.memory = Memory(builder, self.affine, kept, volatile=volatile)
@@ -48,9 +50,10 @@ class Evaluator:
         self.arithmetic = Arithmetic(builder, f16c="f16c" in target.features)
         self.intrinsics = intrinsics
         self.registers: dict[Buffer, Registers] = {}
-        self.env: dict[Var, Value] = {}
         self.mask: Value | None = None
         self.memo: dict[Expr, Value] = {}
+        self._indices = Known(builder)
+        self._literals: dict[Expr, Value] = {}
         self._orders: dict[Expr, list[Expr]] = {}
         self._offsets: dict[tuple[Buffer, tuple[Expr, ...]], Polynomial] = {}
         self._nonnegative: dict[Expr, bool] = {}
@@ -59,18 +62,35 @@ class Evaluator:
 
     def value(self, e: Expr) -> Value:
         """The value of `e` here."""
-        found = self.memo.get(e)
+        if type(e) is Var:
+            return self._var(e)
+        memo = self.memo
+        found = memo.get(e)
         if found is not None:
             return found
-        if isinstance(e, Var):
-            return self._var(e)
-        if isinstance(e, Const):
-            return literal(e.value, e.dtype)
-        memo = self.memo
+        if type(e) is Const:
+            return self._literal(e)
+        is_index = e.dtype is dt.index
+        if is_index and (found := self._indices.get(e)) is not None:
+            return found
         for node in self._order(e):
             if node not in memo:
                 memo[node] = self._node(node)
-        return memo[e]
+        found = memo[e]
+        if is_index:
+            self._indices.keep(e, found)
+        return found
+
+    def bind(self, var: Var, value: Value) -> None:
+        """`var` has `value` from now on."""
+        self.env[var] = value
+        self._indices.forget(var)
+
+    def _literal(self, e: Const) -> Value:
+        found = self._literals.get(e)
+        if found is None:
+            found = self._literals[e] = literal(e.value, e.dtype)
+        return found
 
     def _order(self, root: Expr) -> list[Expr]:
         order = self._orders.get(root)
@@ -109,12 +129,14 @@ class Evaluator:
     def _node(self, e: Expr) -> Value:
         memo = self.memo
         match e:
-            case Const():
-                return literal(e.value, e.dtype)
-            case Var():
-                return self._var(e)
+            case Binary():
+                return self._binary(e)
             case Load():
                 return self._load(e)
+            case Const():
+                return self._literal(e)
+            case Var():
+                return self._var(e)
             case Call():
                 return self._call(e)
             case Address(buffer=buffer):
@@ -128,8 +150,6 @@ class Evaluator:
                 return self.arithmetic.cast(memo[e.a], e.a.dtype, e.dtype)
             case Select():
                 return self._select(e)
-            case Binary():
-                return self._binary(e)
             case _:
                 raise InternalError(f"code generation does not know the expression {type(e).__name__}")
 

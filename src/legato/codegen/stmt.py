@@ -71,7 +71,7 @@ class Statements:
                 case Prefetch():
                     self.ev.prefetch(item.buffer, item.indices)
                 case Let(var, value, body):
-                    self.ev.env[var] = self.ev.value(value)
+                    self.ev.bind(var, self.ev.value(value))
                     pending.append(body)
                 case Alloc(buffer, body):
                     pending += (self.allocate(buffer), body)
@@ -139,7 +139,7 @@ class Statements:
             raise InternalError(f"the vector loop over {s.var.name} needs a literal extent, got {s.extent}")
         if known is not None and (s.kind is LoopKind.UNROLL or known <= 1 or self._is_inner_vector(s)):
             for i in range(known):
-                self.ev.env[s.var] = literal(i, dt.index)
+                self.ev.bind(s.var, literal(i, dt.index))
                 self.run(s.body)
             return None
         if s.kind is LoopKind.VECTOR:
@@ -171,7 +171,7 @@ class Statements:
 
     def _vector(self, s: For, extent: int) -> None:
         self.builder.lanes = extent
-        self.ev.env[s.var] = vector_constant(tuple(range(extent)), "i64")
+        self.ev.bind(s.var, vector_constant(tuple(range(extent)), "i64"))
         self.run(s.body)
         self.builder.lanes = 1
 
@@ -193,7 +193,7 @@ class Statements:
 
         def body(stmt: Stmt) -> None:
             up = self.ev.env[s.var]
-            self.ev.env[s.var] = b.select(odd, b.binary("sub", mirror, up, hoist=True), up, hoist=True)
+            self.ev.bind(s.var, b.select(odd, b.binary("sub", mirror, up, hoist=True), up, hoist=True))
             self.run(stmt)
 
         return self._loop(s, first, end, body)
@@ -225,7 +225,7 @@ class Statements:
         b.out.append(phis)
         b.open(pre)
         level = b.here - 1
-        self.ev.env[s.var] = Value(counter, "i64", 1, level)
+        self.ev.bind(s.var, Value(counter, "i64", 1, level))
         old = self.phi_slots(s, level)
         body(s.body)
         following = b.effect(f"add nuw nsw i64 {counter}, 1", "i64", 1)
