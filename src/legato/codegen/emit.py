@@ -146,6 +146,7 @@ def _kernel(func: Func, target: Target, outlined: set[str]) -> str:
     body.idle = touched(func)
     body.run(func.body)
     body.finish()
+    ev.close()
     lines = "\n".join(builder.lines())
     return f'define hidden i32 @"{symbol(func.name)}"(ptr %args, i64 %tid, i64 %nt) #0 {{\n{lines}\n}}'
 
@@ -170,6 +171,7 @@ def _host(
     if frame is not None:
         body.pop(frame)
     body.finish()
+    ev.close()
     lines = "\n".join(builder.lines())
     return f'define hidden i32 @"{symbol(func.name)}"(ptr %call, ptr %args) #0 {{\n{lines}\n}}', body.called
 

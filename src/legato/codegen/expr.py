@@ -81,6 +81,11 @@ class Evaluator:
             self._indices.keep(e, found)
         return found
 
+    def close(self) -> None:
+        """Ends the cycle of references between this and what asks it for values: all is freed at once, and not found by
+        a search, which takes longer."""
+        self.affine.value = _closed
+
     def bind(self, var: Var, value: Value) -> None:
         """`var` has `value` from now on."""
         self.env[var] = value
@@ -377,6 +382,10 @@ class Evaluator:
                 return self._nonnegative[b]
             case _:
                 return False
+
+
+def _closed(e: Expr) -> Value:
+    raise InternalError(f"the value of {e} is asked for behind the end of the function")
 
 
 def _adds_to(e: Expr, buffer: Buffer, indices: tuple[Expr, ...]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +55,12 @@ def vector_type(ty: str, lanes: int) -> str:
 
 def float_text(value: float, ty: str) -> str:
     """A float literal of LLVM type float or double: the bits of the (rounded) value as a double."""
+    return _float_text(struct.pack("<d", value), ty)
+
+
+@lru_cache(maxsize=1 << 12)  # by bits, which tell -0.0 from 0.0: coefficients are written out thousands of times
+def _float_text(bits: bytes, ty: str) -> str:
+    (value,) = struct.unpack("<d", bits)
     if ty == "float":
         with np.errstate(over="ignore"):
             value = float(np.float32(value))

@@ -23,12 +23,11 @@ class Frame:
     """A place in a loop nest.
 
     total: how often a statement there runs; started: the same where a guard on vector lanes does not save anything;
-    lanes: the extent of the vector loop around, None outside of one; vector: its variable. loop: the innermost loop
-    around, which differs where a guard lies between; writes: the buffers that the loop stores to; conditions: the
-    guards that `factors` count; var: the variable of a loop.
+    lanes: the extent of the vector loop around, None outside of one; vector: its variable. writes: the buffers
+    that the loop stores to; conditions: the guards that `factors` count; var: the variable of a loop.
     """
 
-    __slots__ = ("conditions", "depth", "factors", "lanes", "loop", "outer", "started", "total", "var", "vector",
+    __slots__ = ("_loop", "conditions", "depth", "factors", "lanes", "outer", "started", "total", "var", "vector",
                  "writes")  # fmt: skip
 
     def __init__(
@@ -44,7 +43,7 @@ class Frame:
     ) -> None:
         self.depth: int = 0 if outer is None else outer.depth + 1
         self.outer, self.factors, self.vector, self.lanes = outer, factors, vector, lanes
-        self.loop: Frame = self if outer is None or writes is not None else outer.loop
+        self._loop: Frame | None = None if outer is None or writes is not None else outer.loop
         self.conditions, self.var = conditions, var
         self.writes: frozenset[Buffer] = writes or frozenset()
         total: Count = 1
@@ -52,6 +51,12 @@ class Frame:
             total = times(total, count)
         self.total: Count = total
         self.started: Count = total if started is None else started
+
+    @property
+    def loop(self) -> Frame:
+        """The innermost loop around: this frame itself, where that is one (to which it does not refer: it is freed at
+        once, and not found by a search)."""
+        return self if self._loop is None else self._loop
 
     @property
     def instructions(self) -> Count:
