@@ -114,8 +114,14 @@ def plus(a: Count, b: Count) -> Count:
 
 def times(a: Count, b: Count) -> Count:
     """a · b."""
-    if isinstance(a, int) and isinstance(b, int):
-        return a * b
+    if isinstance(a, int):
+        a, b = b, a
+    if isinstance(b, int):
+        if isinstance(a, int):
+            return a * b
+        if b == 1:
+            return a
+        return Poly({m: c * b for m, c in a.terms.items()}) if b else 0
     terms: dict[Monomial, int] = {}
     for m, c in _terms(a).items():
         for n, k in _terms(b).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from functools import reduce
 
 from legato.arith.expr import Binary, Const, Expr, Op, Var, const, max_
 from legato.arith.linear import gather
@@ -40,17 +41,16 @@ class Frame:
         started: Count | None = None,
         conditions: tuple[Condition, ...] = (),
         var: Var | None = None,
+        total: Count | None = None,
     ) -> None:
         self.depth: int = 0 if outer is None else outer.depth + 1
         self.outer, self.factors, self.vector, self.lanes = outer, factors, vector, lanes
         self._loop: Frame | None = None if outer is None or writes is not None else outer.loop
         self.conditions, self.var = conditions, var
         self.writes: frozenset[Buffer] = writes or frozenset()
-        total: Count = 1
-        for _, count in factors:
-            total = times(total, count)
-        self.total: Count = total
-        self.started: Count = total if started is None else started
+        one: Count = 1
+        self.total: Count = reduce(times, (count for _, count in factors), one) if total is None else total
+        self.started: Count = self.total if started is None else started
 
     @property
     def loop(self) -> Frame:
@@ -93,7 +93,8 @@ class Frames:
             vector, lanes = var, count
         elif outer.started is not outer.total:
             started = times(outer.started, count)
-        frame = Frame(outer, writes, factors, vector, lanes, started, outer.conditions, var)
+        total = times(outer.total, count)
+        frame = Frame(outer, writes, factors, vector, lanes, started, outer.conditions, var, total)
         self.of[var], self.extents[var] = frame, count
         return frame
 
