@@ -157,7 +157,7 @@ def main() -> int:
     console = Console()
     page = Image.open(args.picture).convert("RGB") if args.picture else image("page.png")
     with progress("demo", quiet=False, plain=True) as tell:
-        tell("three networks are compiled first, some 30 s of CPU; later the kernel cache has them")
+        tell("three networks are compiled first, some 25 s of CPU; later the kernel cache has them")
         readers = (
             reader("Legato", lambda path, tell: with_legato(path, args.threads, tell), tell),
             reader("ONNX Runtime", lambda path, tell: with_onnxruntime(path, args.threads), tell),

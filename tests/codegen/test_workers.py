@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -233,3 +234,11 @@ def test_what_another_code_might_have_made_is_not_kept(tmp_path: Path, monkeypat
     monkeypatch.setattr("legato.codegen.build.identity", lambda target: next(said))
     assert build_objects([TEXTS[0]], 1, TARGET, cache=KernelCache(tmp_path, 1 << 20))[1] == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_worker_does_without_numpy() -> None:
+    """Half of what it takes to start one would be the import."""
+    code = (
+        f"import sys; sys.path[:] = {search_path()!r}; from legato.worker import main; sys.exit('numpy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-I", "-S", "-c", code], check=False).returncode == 0

@@ -11,11 +11,14 @@ from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from legato.base.config import config
 from legato.base.dataclass import dataclass
-from legato.base.dtype import DType
 from legato.base.errors import CompileError, PlatformError
+
+if TYPE_CHECKING:
+    from legato.base.dtype import DType  # imports NumPy, which a compile worker does without
 
 __all__ = ["TARGETS", "Target", "best", "cpu_flags", "cpu_name", "host", "missing_features", "target"]
 

@@ -11,7 +11,6 @@ from legato.base.target import Target
 from legato.codegen.cache import KernelCache
 from legato.codegen.level import toolchain
 from legato.codegen.workers import Progress, Workers
-from legato.runtime.binding import cpu_count
 
 __all__ = ["build_objects", "identity"]
 
@@ -38,7 +37,7 @@ def build_objects(
     keys: list[bytes] = []
     found: dict[int, bytes] = {}
     few = expected <= FEW or code is None
-    count = 0 if few else min((config().jobs or cpu_count()) - 1, expected // FEW)
+    count = 0 if few else min((config().jobs or _processors()) - 1, expected // FEW)
     with Workers(target, count, code or "", lambda text: _compiled(text, target)) as workers:
         for n, text in enumerate(modules):
             keys.append(f"{code}\n{text}".encode())
@@ -61,6 +60,12 @@ def identity(target: Target) -> str | None:
     the target; None where that is not known."""
     sources, library = sources_digest("codegen"), toolchain()
     return None if sources is None or library is None else f"{sources}\n{library}\n{target}"
+
+
+def _processors() -> int:
+    from legato.runtime.binding import cpu_count  # NumPy comes with it, which a worker does without
+
+    return cpu_count()
 
 
 def _compiled(text: str, target: Target) -> bytes:
