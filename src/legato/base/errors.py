@@ -28,6 +28,7 @@ __all__ = [
     "UnsupportedError",
     "VerifyError",
     "no_room",
+    "no_stack",
     "quoting",
 ]
 
@@ -120,6 +121,12 @@ def no_room(message: str) -> RunError:
     error = RunError(message)
     error.lacks_memory = True
     return error
+
+
+def no_stack(what: str) -> UnsupportedError:
+    """The error of what has run out of Python's stack: of no bug, but of a depth, or of a call from deep inside."""
+    hint = "sys.setrecursionlimit(…) allows more; or make it of parts that nest less"
+    return UnsupportedError(f"{what} takes more of Python's stack than is left (RecursionError)", hint=hint)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from legato.arith.expr import Var as DimVar
 from legato.base.dataclass import dataclass
-from legato.base.errors import ImportModelError, InternalError, TypeCheckError, UnsupportedError
+from legato.base.errors import ImportModelError, InternalError, TypeCheckError, UnsupportedError, no_stack
 from legato.base.span import Span
 from legato.base.spelling import option
 from legato.frontend.onnx.bodies import Node
@@ -286,10 +286,12 @@ class Importer:
                 self._faults.append((error, Unsupported(name, node.op_type, domain, opset, error.message)))
             except ImportModelError as error:
                 raise _located(error, Span(name)) from None
-            except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+            except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
                 if (domain, node.op_type) in self._custom:
                     error.add_note(f"in the converter of {node.op_type}, for the node {name}")
                     raise
+                if isinstance(error, RecursionError):
+                    raise no_stack(f"{name}: the conversion of {node.op_type}") from error
                 if isinstance(error, ArithmeticError):  # what no tensor can have: 2**63 elements, 1/0
                     why = f"{node.op_type}: a number out of range: {error}"
                     raise ImportModelError(why, span=Span(name)) from None
