@@ -85,6 +85,11 @@ class CompileError(LegatoError):
             lines.append(f"  hint: {self.hint}")
         return "\n".join([*lines, *map(str, self.others)])
 
+    @property
+    def reason(self) -> str:
+        """What is wrong and what would work, in one line of a list."""
+        return self.message if self.hint is None else f"{self.message} ({self.hint})"
+
     def with_others(self, others: Sequence[CompileError]) -> Self:
         """A copy of this error that tells of `others`, too."""
         new = copy.copy(self)

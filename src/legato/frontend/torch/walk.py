@@ -235,7 +235,7 @@ def _has_unknown(value: Any) -> bool:
 def _reason(error: Exception) -> str:
     """Why a node cannot be converted; of what no converter should raise, that it is a bug."""
     if isinstance(error, UnsupportedError | ImportModelError):
-        return error.message if error.hint is None else f"{error.message} ({error.hint})"
+        return error.reason
     text = str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
     return f"a bug in Legato: {text}"
 
