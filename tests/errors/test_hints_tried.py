@@ -28,7 +28,7 @@ TRIED = frozenset(
         "give what decides it for good, as in {}",
         "say what {} is, as in {}",
         "give one: {}",
-        "{}: {} (docs/operators.md)",
+        "{}: {} ({})",
         "a converter of your own for each: {}; or {}",
         'torch.compile(module, backend="legato"), which leaves them to PyTorch',
     }
