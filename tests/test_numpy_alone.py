@@ -278,6 +278,32 @@ for call in {CALLS.strip().splitlines()!r}:
     assert len(said.splitlines()) == len(CALLS.strip().splitlines())
 
 
+TORCH = """
+import legato.torch
+import legato.torch.backend
+legato.from_torch(None)
+from legato.relay.frontend import from_pytorch; from_pytorch(None, [])
+"""
+
+
+def test_what_takes_pytorch_says_what_to_install() -> None:
+    """Where all that the compiler needs is installed, and PyTorch is not."""
+    code = f"""
+import sys
+sys.modules["torch"] = None
+import legato
+from legato.base.errors import MissingError
+for call in {TORCH.strip().splitlines()!r}:
+    try:
+        exec(call)
+    except MissingError as error:
+        print(error.name, error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    told = 'torch this takes PyTorch: not installed\n  hint: pip install "legato[torch]"\n'
+    assert (done.stdout, done.stderr) == (told * len(TORCH.strip().splitlines()), "")
+
+
 def test_no_module_misses_a_package_in_other_words(alone: Alone) -> None:
     """Each is imported, or says what to install; importing one of PyTorch's does so, too."""
     said = alone.said("""

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 import legato
 from legato.base import dtype as dt
@@ -100,6 +102,42 @@ def test_constants_are_never_replaced(call: Any, here: Path) -> None:
     done = call("run", "mlp.relay", "--constant", "w=w.npy", "--fill", "ones", "-o", "w.npy")
     assert (done.code, done.err.splitlines()[0]) == (2, "legato: w.npy is read: it would be replaced")
     assert (here / "w.npy").read_bytes() == before
+
+
+def external(name: str, file: str) -> onnx.TensorProto:
+    """A tensor that lies in a file."""
+    tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.FLOAT, dims=[4, 4])
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=file)
+    return tensor
+
+
+@pytest.mark.parametrize("name", ["weights.npz", "parts/of_a_node.npz", "parts/of_a_branch.npz", "link.npz"])
+def test_weights_of_a_model_are_never_replaced(name: str, call: Any, here: Path) -> None:
+    """Files of external data: of initializers, of attributes, and of branches."""
+    make = helper.make_node
+    branch = helper.make_graph([make("Identity", ["b"], ["z"])], "g", [], [onnx.ValueInfoProto(name="z")])
+    branch.initializer.append(external("b", "parts/of_a_branch.npz"))
+    nodes = [
+        make("Constant", [], ["c"], value=external("c", "parts/of_a_node.npz")),
+        make("If", ["p"], ["y"], then_branch=branch, else_branch=branch), make("MatMul", ["y", "w"], ["v"]),
+    ]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("p", 9, ())], [onnx.ValueInfoProto(name="v")])
+    graph.initializer.append(external("w", "weights.npz"))
+    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), "m.onnx")
+    (here / "parts").mkdir()
+    files = [here / n for n in ("weights.npz", "parts/of_a_node.npz", "parts/of_a_branch.npz")]
+    for file in files:
+        file.write_bytes(np.eye(4, dtype=np.float32).tobytes())
+    (here / "link.npz").symlink_to("weights.npz")
+    assert call("run", "m.onnx", "--fill", "ones", "-o", "out.npz").code == 0
+    assert call("run", "m.onnx", "--fill", "ones", "-o", "out.npz").code == 0
+    before = [file.read_bytes() for file in files]
+    done = call("run", "m.onnx", "--fill", "ones", "-o", name)
+    assert (done.code, done.err) == (
+        2, f"legato: {name} has weights of m.onnx: it would be replaced\n  hint: name another file\n",
+    )  # fmt: skip
+    assert [file.read_bytes() for file in files] == before
 
 
 def test_compiling_replaces_artifacts_alone(call: Any, here: Path) -> None:

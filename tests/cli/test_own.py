@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,42 @@ def test_files_of_one_name_are_modules_of_their_own(call: Any) -> None:
     done = call("run", "m.relay", "-i", "x.npy", "--ops", "a/ops.py", "--ops", "b/ops.py", "--json")
     assert done.code == 0, done.err
     assert done.json["outputs"][0]["mean"] == 15
+
+
+HELPED = """
+from legato.ops._families import unary
+from legato.te import math as te
+from helper import FACTOR
+from parts.inner import NAME
+
+def reference(x):
+    return x * FACTOR
+
+made = unary(f"my.by_{NAME}", reference, lambda x: x * te.literal(FACTOR, x), doc="Times a factor.")
+"""
+
+
+def test_files_import_the_modules_beside_them(call: Any) -> None:
+    """Of one name in two folders, each its own; a later file of a folder has what the first one has imported."""
+    for folder, value in (("a", 3), ("b", 5)):
+        Path(folder, "parts").mkdir(parents=True)
+        Path(folder, "helper.py").write_text(f"from parts import TIMES\nFACTOR = {value} * TIMES\n")
+        Path(folder, "parts", "__init__.py").write_text("TIMES = 2\n")
+        Path(folder, "parts", "inner.py").write_text(f"NAME = 'by_{value}'[3:]\n")
+        Path(folder, "ops.py").write_text(HELPED)
+    Path("a/more.py").write_text("import helper, own_of_a\ncustom = {'Frob': lambda b, x: x}\n")
+    Path("a/own_of_a.py").write_text("made = []\n")
+    Path("m.relay").write_text(TEXT.replace("my.thrice(%x)", "my.by_3(my.by_5(%x))"))
+    np.save("x.npy", np.ones((2, 4), np.float32))
+    flags = ("--ops", "a/ops.py", "--ops", "b/ops.py", "--ops", "a/more.py")
+    done = call("run", "m.relay", "-i", "x.npy", *flags, "--json")
+    assert done.code == 0, done.err
+    assert done.json["outputs"][0]["mean"] == 60
+    late = Path("a/late.py")
+    late.write_text("import helper, own_of_a\nown_of_a.made.append(helper.FACTOR)\ncustom = {'F': print}\n")
+    assert call("check", "m.relay", *flags, "--ops", "a/late.py").code == 0
+    assert "helper" not in sys.modules  # it stands for two
+    assert sys.modules["own_of_a"].made == [6]
 
 
 # ------------------------------------------------------------------ compile without -o

@@ -22,6 +22,17 @@ from legato.errors import LegatoError
 from legato.ops._families import unary
 from legato.te import math as te
 
+# By their texts in the sources, hints that the tests below try, and no case of `tried/`.
+TRIED = frozenset(
+    {
+        "give what decides it for good, as in {}",
+        "say what {} is, as in {}",
+        "give one: {}",
+        "{}: {} ({})",
+        "a converter of your own for each: {}; or {}",
+        'torch.compile(module, backend="legato"), which leaves them to PyTorch',
+    }
+)
 HEAD = '#[version = "0.0.5"]\n'
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 2)
 RELU = "def @main(%x: Tensor[(n, 2), float32]) { nn.relu(%x) }"

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import legato.torch  # noqa: E402
-from legato.base.errors import InternalError  # noqa: E402
+from legato.base.errors import InternalError, UnsupportedError  # noqa: E402
 from legato.frontend.torch import signature, walk  # noqa: E402
 from legato.torch.backend import backend  # noqa: E402
 from legato.torch.report import Watch  # noqa: E402
@@ -57,6 +57,30 @@ def test_a_bug_in_a_converter_costs_that_operator(
     torch._dynamo.reset()
     with pytest.raises((KeyError, InternalError)):
         torch.compile(f, backend=lambda g, i: backend(g, i, options={"fallback": False}))(x)
+
+
+@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.`:FutureWarning")  # PyTorch's own
+def test_where_python_s_stack_ends_there_is_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a converter of the caller's, the error is the caller's."""
+
+    def endless(b: Any, self: Any) -> Any:
+        return endless(b, self)
+
+    x = torch.randn(3, 2)
+    with pytest.raises(RecursionError):
+        legato.compile(Exp(), args=(x,), custom={"aten::exp": endless})
+    monkeypatch.setattr(walk, "find", lambda op, own: endless if "exp" in str(op) else signature.find(op, own))
+    watch = Watch()
+    torch.testing.assert_close(torch.compile(f, backend=watch.backend)(x), f(x))
+    (fault,) = watch.reports()[0].eager
+    assert fault.reason.startswith("the conversion of aten::exp takes more of Python's stack than is left")
+    with pytest.raises(UnsupportedError, match="takes more of Python's stack than is left"):
+        legato.compile(Exp(), args=(x,))
+
+
+class Exp(torch.nn.Module):  # type: ignore[misc,name-defined]
+    def forward(self, x: Any) -> Any:
+        return x.exp()
 
 
 def test_what_a_branch_has_that_cannot_be_compiled_costs_the_branch() -> None:

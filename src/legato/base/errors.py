@@ -28,6 +28,7 @@ __all__ = [
     "UnsupportedError",
     "VerifyError",
     "no_room",
+    "no_stack",
     "quoting",
 ]
 
@@ -84,6 +85,11 @@ class CompileError(LegatoError):
             lines.append(f"  hint: {self.hint}")
         return "\n".join([*lines, *map(str, self.others)])
 
+    @property
+    def reason(self) -> str:
+        """What is wrong and what would work, in one line of a list."""
+        return self.message if self.hint is None else f"{self.message} ({self.hint})"
+
     def with_others(self, others: Sequence[CompileError]) -> Self:
         """A copy of this error that tells of `others`, too."""
         new = copy.copy(self)
@@ -120,6 +126,12 @@ def no_room(message: str) -> RunError:
     error = RunError(message)
     error.lacks_memory = True
     return error
+
+
+def no_stack(what: str) -> UnsupportedError:
+    """The error of what has run out of Python's stack: of no bug, but of a depth, or of a call from deep inside."""
+    hint = "sys.setrecursionlimit(…) allows more; or make it of parts that nest less"
+    return UnsupportedError(f"{what} takes more of Python's stack than is left (RecursionError)", hint=hint)
 
 
 @contextmanager

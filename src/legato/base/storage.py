@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
+from math import copysign, inf, nan
 from typing import Any
 
 import numpy as np
 
 from legato.base.dtype import DType, dtype, float32, int32
-from legato.base.formats import FORMATS, IntFormat
+from legato.base.formats import FORMATS, FloatFormat, IntFormat, PowerFormat
 
-__all__ = ["bits_of", "carrier", "code_of", "decoded", "encoded", "largest", "number_of", "reinterpreted", "to_odd",
-           "whole"]  # fmt: skip
+__all__ = ["bits_of", "carrier", "code_of", "decoded", "encoded", "largest", "number_of", "numbers_of", "reinterpreted",
+           "to_odd", "whole"]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 
@@ -32,11 +34,18 @@ def carrier(kind: DType) -> DType:
 
 def decoded(x: Array) -> Array:
     """The numbers that codes stand for, of the dtype that has them all; other arrays as they are."""
-    made = FORMATS.get(x.dtype.name)
-    if made is None:
-        return x
-    codes = np.bitwise_and(x.view(np.uint8), (1 << made.width) - 1, dtype=np.uint8).view(x.dtype)
-    return codes.astype(carrier(dtype(x.dtype)).numpy)
+    return numbers_of(x.view(np.uint8), dtype(x.dtype)) if x.dtype.name in FORMATS else x
+
+
+def numbers_of(codes: Array, kind: DType) -> Array:
+    """The numbers that bytes stand for, of the dtype that has them all."""
+    made = kind.format
+    bits = np.bitwise_and(codes, (1 << made.width) - 1, dtype=np.uint8)
+    if isinstance(made, IntFormat):
+        least = np.uint8(-made.min)  # the bit of the sign
+        found: Array = np.subtract(bits ^ least, least, dtype=np.int32)
+        return found
+    return np.asarray(_numbers(made)[bits])
 
 
 def largest(kind: DType) -> float:
@@ -91,3 +100,26 @@ def bits_of(value: Any, source: DType, target: DType) -> Any:
 def code_of(number: Any, source: DType, target: DType) -> Any:
     """The code of one number of dtype `source`."""
     return encoded(np.asarray(number, source.numpy), target)[()]
+
+
+@cache
+def _numbers(made: FloatFormat | PowerFormat) -> Array:
+    """The number of each code."""
+    codes = range(1 << made.width)
+    if isinstance(made, PowerFormat):
+        return np.array([np.nan if c == made.nan else 2.0 ** (c - made.bias) for c in codes], np.float32)
+    return np.array([_number(c, made) for c in codes], np.float32)
+
+
+def _number(code: int, made: FloatFormat) -> float:
+    size = code & (made.sign - 1)
+    if size > made.largest or (made.one_zero and code == made.sign):
+        is_infinite = size == made.infinity != made.nan
+        return copysign(inf if is_infinite else nan, _sign(code, made))
+    exponent, rest = size >> made.mantissa, size & ((1 << made.mantissa) - 1)
+    whole_part = (1 << made.mantissa) if exponent else 0
+    return _sign(code, made) * (whole_part + rest) * 2.0 ** (max(exponent, 1) - made.bias - made.mantissa)
+
+
+def _sign(code: int, made: FloatFormat) -> float:
+    return -1.0 if code & made.sign else 1.0

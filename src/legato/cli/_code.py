@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import count
 from pathlib import Path
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["passes_of_code", "run_file", "take_code", "take_ops"]
 
 _NUMBERS: Final = count()  # of the files that were run
+_NEIGHBOURS: Final[dict[str, dict[str, ModuleType]]] = {}  # what files have imported of their own folder, by folder
 
 
 def take_code(args: argparse.Namespace) -> None:
@@ -134,17 +138,46 @@ def run_file(file: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[name] = module_from_spec(spec)  # where decorators look for the names around a script
-    folder = str(file.resolve().parent)
-    sys.path.insert(0, folder)
     try:
-        spec.loader.exec_module(module)
+        with _neighbours(str(file.resolve().parent)):
+            spec.loader.exec_module(module)
     except LegatoError:
         raise
     except (Exception, SystemExit) as error:
         raise CompileError(f"{file} raised {type(error).__name__}: {error}") from error
+    return module
+
+
+@contextmanager
+def _neighbours(folder: str) -> Iterator[None]:
+    """Inside, imports find the modules of `folder`, not those of one name that files of other folders have imported.
+
+    Afterwards a name that two folders have stands for neither: a late import fails, and gets nobody else's.
+    """
+    own = _NEIGHBOURS.setdefault(folder, {})
+    for found in _NEIGHBOURS.values():
+        for name in found:
+            sys.modules.pop(name, None)
+    sys.modules.update(own)
+    known = set(sys.modules)
+    sys.path.insert(0, folder)
+    try:
+        yield
     finally:
         sys.path.remove(folder)
-    return module
+        own.update({name: m for name, m in sys.modules.items() if name not in known and _is_of(name, folder)})
+        several = Counter(name for found in _NEIGHBOURS.values() for name in found)
+        for name in own.keys() & {name for name, times in several.items() if times > 1}:
+            sys.modules.pop(name, None)
+        for found in _NEIGHBOURS.values():
+            sys.modules.update({name: m for name, m in found.items() if several[name] == 1})
+
+
+def _is_of(name: str, folder: str) -> bool:
+    """Whether a module is one of the folder itself: a file in it, a package in it, or a part of such a package."""
+    top = sys.modules.get(name.partition(".")[0])
+    places = [*getattr(top, "__path__", ()), getattr(top, "__file__", None) or ""]
+    return any(os.path.dirname(place) == folder for place in places)
 
 
 def _program(module: ModuleType, file: Path, name: str | None) -> Any:

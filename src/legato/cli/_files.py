@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from legato.base.errors import CompileError
 from legato.base.files import open_regular, replace_file
+from legato.cli._arguments import is_artifact
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +35,23 @@ def require_apart(output: Path, args: argparse.Namespace) -> None:
     for path in _read(args):
         if _is_same(output, path) or _is_same(output, Path(f"{path}.safetensors")):
             raise CompileError(f"{output} is read: it would be replaced", hint="name another file")
+    if isinstance(model := getattr(args, "model", None), Path) and output.is_file():
+        _require_no_weights(output, model)
+
+
+def _require_no_weights(output: Path, model: Path) -> None:
+    """CompileError where the file `output` has weights of a model in ONNX. A model that cannot be read says so later,
+    before anything is written."""
+    if is_artifact(model):
+        return
+    from legato.driver import is_onnx
+
+    if not is_onnx(model):
+        return
+    from legato.frontend.onnx.reader import data_files
+
+    if any(_is_same(output, model.parent / name) for name in data_files(model)):
+        raise CompileError(f"{output} has weights of {model}: it would be replaced", hint="name another file")
 
 
 def _read(args: argparse.Namespace) -> Iterator[Path]:

@@ -131,7 +131,7 @@ class Rebuild:
                 return dim
             what, details = f"dim {arg}", []
         message = f"call of {callee_name(node.op)}: {what} cannot be inferred"
-        hint = "no argument determines it: state the type arguments, as in @f[3](%x)"
+        hint = "no argument determines it: state all type arguments, as in @f[3, n](%x)"
         raise TypeCheckError(message, span=node.span, details=details, hint=hint)
 
     def _function(self, node: Function) -> Function:

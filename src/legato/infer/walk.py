@@ -216,7 +216,7 @@ class Walk:
             return
         self._use_dims(node.type_args, node.span)
         if isinstance(node.op, GlobalVar) and node.op in self.programs:
-            hint = f"call_tir(@{node.op.name}, …, out_type=…) runs it"
+            hint = f"call_tir(@{node.op.name}, …, out=[…]) runs it"
             raise TypeCheckError(f"@{node.op.name} is a tensor program, not a function", span=node.span, hint=hint)
         for arg in node.type_args:
             fault = kind_fault(arg, self._data_types) if isinstance(arg, Type) else None

@@ -85,11 +85,8 @@ class ChangeDatatype(Pass):
 
     def transform(self, mod: IRModule, context: PassContext) -> IRModule:
         copy = _Retyped(self.src, self.dst)
-        types = [
-            replace(t, constructors=tuple(replace(c, inputs=tuple(map(copy.type, c.inputs))) for c in t.constructors))
-            for t in mod.module.types.values()
-        ]
-        if any(new != old for new, old in zip(types, mod.module.types.values(), strict=True)):
+        parts = (ty for t in mod.module.types.values() for c in t.constructors for ty in c.inputs)
+        if any(copy.type(ty) is not ty for ty in parts):
             raise CompileError("data types with fields of another dtype", hint="make them type variables")
         new = {gv: _function(copy.expr(f)) for gv, f in mod.functions.items() if isinstance(f, Function)}
         return IRModule(infer(mod.module.with_functions({**mod.functions, **new})))

@@ -12,6 +12,7 @@ from legato.infer.builder import Builder
 from legato.infer.infer import infer
 from legato.ir.expr import Expr, Function, GlobalVar, Tuple, Var, tuple_of
 from legato.ir.module import Module
+from legato.ir.types import TensorType, walk
 from legato.ir.visit import nodes
 from legato.relay._passes import ModulePass, Pass, PassContext, PassInfo
 from legato.relay._steps import of_steps
@@ -98,7 +99,7 @@ def _differentiated(mod: Module, mode: str) -> Module:
 
 def _zeros(b: Builder, param: Var) -> Expr:
     """The gradient of a parameter without floats."""
-    if not is_data(param.ty):
+    if not is_data(param.ty) or any(isinstance(t, TensorType) and t.dtype.is_string for t in walk(param.checked_type)):
         raise UnsupportedError(f"the parameter {param.name!r} has type {param.ty}, of which there are no zeros",
                                span=param.span, hint="legato.grad gives the gradients of floats alone")  # fmt: skip
     return as_expr(b, None, param)

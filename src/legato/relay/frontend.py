@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,7 @@ def from_pytorch(
     UnsupportedError for what cannot be compiled (docs/pytorch_limits.md), for quantised weights, for a
     `custom_convert_map` and an `export_renamed_c_graph_path`.
     """
+    import_module("legato.base.pytorch")  # a MissingError where it is not installed
     import torch
 
     from legato.frontend.torch.script.importer import import_script

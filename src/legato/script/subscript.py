@@ -14,7 +14,7 @@ from legato.ir.expr import Expr
 from legato.ir.types import Dim, FuncType, TensorType, TupleType, scalar_type
 from legato.ops._computed import stacked
 from legato.script.frame import Frame
-from legato.script.values import Value, describe, is_dynamic, is_foreign, plain
+from legato.script.values import LONGEST, Value, describe, is_dynamic, is_foreign, plain
 
 __all__ = ["element", "fields"]
 
@@ -51,16 +51,18 @@ def fields(frame: Frame, value: Value, wanted: int | None = None) -> tuple[Value
     if isinstance(value, Expr) and value.ty is None and wanted is not None:
         bound = frame.bind("t", value)
         return tuple(frame.builder.get(bound, n) for n in range(wanted))
-    if isinstance(value, Expr) and isinstance(value.ty, TensorType):
+    if isinstance(value, Expr) and isinstance(value.ty, TensorType) and value.ty.rank:
         return _rows(frame, value, value.ty)
     raise frame.wrong(f"{describe(value)} has no fields", "only tuples, and tensors of known length, are taken apart")
 
 
 def _rows(frame: Frame, value: Expr, ty: TensorType) -> tuple[Value, ...]:
     """The parts of a tensor along its first dim."""
-    if not ty.rank or not str(ty.shape[0]).isdigit():
-        hint = "loop over range(x.shape[0]) and take x[i]"
+    hint = "loop over range(x.shape[0]) and take x[i]"
+    if not str(ty.shape[0]).isdigit():
         raise frame.wrong("the number of parts is not known here", hint, [f"got : {ty}"])
+    if int(str(ty.shape[0])) > LONGEST:
+        raise frame.unsupported(f"{ty.shape[0]} parts of a tensor, each an expression of its own", hint)
     bound = frame.bind("t", value)
     return tuple(_of_tensor(frame, bound, (n,)) for n in range(int(str(ty.shape[0]))))
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from legato.base import compiler as _compiler  # noqa: F401  # a MissingError where its packages are not
+from legato.base import pytorch as _pytorch  # noqa: F401  # one where PyTorch is not
 from legato.torch.compiled import CompiledModule, compile_module, load
 
 if TYPE_CHECKING:

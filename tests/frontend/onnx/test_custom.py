@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from onnx import TensorProto, helper
 import legato
 from legato import te
 from legato.base.errors import ImportModelError, TypeCheckError, UnsupportedError
-from legato.frontend.onnx import check, from_onnx
+from legato.frontend.onnx import check, from_onnx, importer
 from legato.frontend.onnx.emitter import Emitter
 from legato.interp import evaluate
 from legato.ir.expr import Expr
@@ -165,13 +166,37 @@ def beyond(x: Any) -> Any:
     return te.compute(x.shape, lambda i, j: x[i + 1, j])
 
 
-def test_errors_of_converters_are_theirs() -> None:
+@pytest.mark.parametrize("kind", [ZeroDivisionError, RecursionError])
+def test_errors_of_converters_are_theirs(kind: type[Exception]) -> None:
     def convert(b: Emitter, x: Expr) -> Expr:
-        raise ZeroDivisionError
+        raise kind
 
-    with pytest.raises(ZeroDivisionError) as caught:
+    with pytest.raises(kind) as caught:
         from_onnx(own(), custom={NAME: convert})
     assert caught.value.__notes__ == ["in the converter of Own, for the node own"]
+
+
+def test_python_s_stack_is_no_bug_of_a_converter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ours takes more of than there is, is refused; with more, it passes, as the hint says."""
+    usual, limit = importer.find, sys.getrecursionlimit()
+
+    def down(n: int) -> int:
+        return 1 + down(n - 1) if n else 0
+
+    def deep(b: Emitter, x: Expr) -> Expr:
+        assert down(limit) == limit
+        return b.negative(x)
+
+    monkeypatch.setattr(importer, "find", lambda domain, op, opset: deep if op == "Neg" else usual(domain, op, opset))
+    custom = {NAME: lambda b, x: x}
+    with pytest.raises(UnsupportedError, match="the conversion of Neg takes more of Python's stack than") as caught:
+        from_onnx(own(), custom=custom)
+    assert caught.value.hint == "sys.setrecursionlimit(…) allows more; or make it of parts that nest less"
+    sys.setrecursionlimit(3 * limit)
+    try:
+        from_onnx(own(), custom=custom)
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def test_refusals_name_what_custom_takes() -> None:

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 
 from legato.base.errors import ImportModelError, UnsupportedError  # noqa: E402
 from legato.frontend.torch.script.importer import import_script  # noqa: E402
+from legato.frontend.torch.script.walk import ScriptWalk  # noqa: E402
 from tests.frontend.torch.scripts import agrees, infos  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -489,3 +490,9 @@ def test_traces_keep_sizes_that_they_compute() -> None:
 
     agrees(torch.jit.trace(flat, (X,)), (X,), (-X,))
     agrees(torch.jit.script(flat), (X,), (-X,))
+
+
+def test_a_stack_that_ends_is_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScriptWalk, "_node", lambda self, node, env: self._node(node, env))
+    with pytest.raises(UnsupportedError, match="takes more of Python's stack than is left"):
+        import_script(torch.jit.script(chain_of_views), infos((X,)))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from legato.arith.expr import Var as DimVar
 from legato.base.dataclass import dataclass
-from legato.base.errors import ImportModelError, InternalError, TypeCheckError, UnsupportedError
+from legato.base.errors import ImportModelError, InternalError, TypeCheckError, UnsupportedError, no_stack
 from legato.base.span import Span
 from legato.base.spelling import option
 from legato.frontend.onnx.bodies import Node
@@ -99,7 +99,7 @@ class Importer:
         return input_types(values, shapes, Dims(), self._note_input)
 
     def _note_input(self, name: str, error: UnsupportedError) -> None:
-        self._note(name, "input", "", error.message if error.hint is None else f"{error.message} ({error.hint})")
+        self._note(name, "input", "", error.reason)
 
     def run(self) -> Function | None:
         """The model as a function; None where an output is unknown."""
@@ -147,7 +147,7 @@ class Importer:
         try:
             check_declared(declared, ty)
         except UnsupportedError as error:
-            self._note(declared.name, "output", "", error.message)
+            self._note(declared.name, "output", "", error.reason)
 
     def module(self) -> Module:
         """The model as a module with one function, `main`.
@@ -236,7 +236,7 @@ class Importer:
             try:
                 array = self._elements.of(tensor, f"initializer {name!r}", apart.get(name))
             except UnsupportedError as error:
-                frame.names[name] = Unknown(Unsupported(frame.prefix + name, "initializer", "", 0, error.message))
+                frame.names[name] = Unknown(Unsupported(frame.prefix + name, "initializer", "", 0, error.reason))
                 continue
             frame.names[name] = self.b.weight(array, frame.prefix + name)
 
@@ -280,16 +280,17 @@ class Importer:
                 work()
                 self._settle(frame, node, before)
             except UnsupportedError as error:
-                reason = error.message if error.hint is None else f"{error.message} ({error.hint})"
-                self._note(name, node.op_type, domain, reason, opset)
+                self._note(name, node.op_type, domain, error.reason, opset)
             except TypeCheckError as error:
-                self._faults.append((error, Unsupported(name, node.op_type, domain, opset, error.message)))
+                self._faults.append((error, Unsupported(name, node.op_type, domain, opset, error.reason)))
             except ImportModelError as error:
                 raise _located(error, Span(name)) from None
-            except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+            except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
                 if (domain, node.op_type) in self._custom:
                     error.add_note(f"in the converter of {node.op_type}, for the node {name}")
                     raise
+                if isinstance(error, RecursionError):
+                    raise no_stack(f"{name}: the conversion of {node.op_type}") from error
                 if isinstance(error, ArithmeticError):  # what no tensor can have: 2**63 elements, 1/0
                     why = f"{node.op_type}: a number out of range: {error}"
                     raise ImportModelError(why, span=Span(name)) from None

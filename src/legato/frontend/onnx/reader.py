@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf has no types of its own
 from numpy.typing import NDArray
 
 from legato.base.dataclass import dataclass
-from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.errors import ImportModelError, LegatoError, UnsupportedError
 from legato.frontend.onnx.external import Folder
 from legato.frontend.onnx.graph import subgraphs
 from legato.frontend.onnx.proto import IR_VERSION, FunctionProto, ModelProto
 from legato.frontend.onnx.weights import Apart, split
 
-__all__ = ["MAX_BYTES", "MICROSOFT", "MIN_OPSET", "Source", "opsets_of", "read", "version_of"]
+__all__ = ["MAX_BYTES", "MICROSOFT", "MIN_OPSET", "Source", "data_files", "opsets_of", "read", "version_of"]
 
 MAX_BYTES = (1 << 31) - 1  # protobuf's limit for one message
 LARGE = 1 << 20  # bytes from which a file is worth splitting
@@ -172,6 +173,25 @@ def _names(model: ModelProto) -> Iterator[str]:
         for sparse in graph.sparse_initializer:
             yield from (sparse.values.name, sparse.indices.name)
         nodes += graph.node
+
+
+def data_files(path: Path) -> frozenset[str]:
+    """What a model file names as files of external data, as it names them; none where it cannot be read."""
+    try:
+        waiting: list[Any] = [read(path).model]
+    except LegatoError:
+        return frozenset()
+    found = set()
+    while waiting:
+        for kind, value in waiting.pop().ListFields():
+            if kind.message_type is None:
+                continue
+            parts = value if isinstance(value, Sequence) else (value,)
+            if kind.name == "external_data":
+                found |= {entry.value for entry in parts if entry.key == "location"}
+            else:
+                waiting += parts
+    return frozenset(found)
 
 
 def opsets_of(proto: ModelProto | FunctionProto) -> dict[str, int]:

@@ -12,6 +12,7 @@ result with the one that PyTorch traced.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def from_torch(
     weights are constants, else parameters of @main by their names.
     Raises UnsupportedError with every node that cannot be compiled; PyTorch's errors where it cannot export the module.
     """
+    import_module("legato.base.pytorch")  # a MissingError where it is not installed
     import torch
 
     from legato.frontend.torch.exported import import_program

@@ -18,7 +18,7 @@ from torch import fx
 
 from legato.arith.expr import Const
 from legato.base.dataclass import dataclass
-from legato.base.errors import ImportModelError, InternalError, UnsupportedError
+from legato.base.errors import ImportModelError, InternalError, UnsupportedError, no_stack
 from legato.base.span import Span
 from legato.base.spelling import converters
 from legato.frontend.torch.control import CONTROL
@@ -155,6 +155,8 @@ class Walk:
         except MemoryError:
             raise
         except Exception as error:
+            if isinstance(error, RecursionError) and not self._is_own(node.target):
+                error = no_stack(f"the conversion of {operator_name(node)}")
             if not (self.lenient or isinstance(error, UnsupportedError)):
                 if isinstance(error, ImportModelError) and error.span is None:
                     told = f"{operator_name(node)}: {error.message}"
@@ -185,6 +187,10 @@ class Walk:
         if function is None:
             raise UnsupportedError(_ABSENT)
         return function(self.b, **arguments(function, target._schema, args, kwargs))
+
+    def _is_own(self, target: Any) -> bool:
+        """Whether the caller's own converter stands for an operator."""
+        return isinstance(target, torch._ops.OpOverload) and find(target, self.custom) is not find(target, None)
 
     def _note_absent(self, node: fx.Node) -> None:
         """An operator without a converter is listed even where its operands are unknown."""
@@ -229,7 +235,7 @@ def _has_unknown(value: Any) -> bool:
 def _reason(error: Exception) -> str:
     """Why a node cannot be converted; of what no converter should raise, that it is a bug."""
     if isinstance(error, UnsupportedError | ImportModelError):
-        return error.message if error.hint is None else f"{error.message} ({error.hint})"
+        return error.reason
     text = str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
     return f"a bug in Legato: {text}"
 

@@ -12,7 +12,7 @@ from legato.arith.expr import Expr as DimExpr
 from legato.arith.expr import Var as DimVar
 from legato.base.dtype import bool_, float64, int64
 from legato.base.dtype import dtype as as_dtype
-from legato.base.errors import ImportModelError, UnsupportedError
+from legato.base.errors import ImportModelError, UnsupportedError, no_stack
 from legato.frontend.torch.emitter import Emitter
 from legato.frontend.torch.inputs import GraphImport
 from legato.frontend.torch.script.bodies import BODIES
@@ -55,7 +55,10 @@ def import_script(script: Any, inputs: Sequence[Any], default_dtype: str = "floa
     if len(places) != len(inputs):
         raise ImportModelError(f"forward takes {len(places)} arguments, {len(inputs)} are given")
     params, values = _parameters(work.b, inputs, places, default_dtype)
-    results = walk.block(graph, [*owner, *values], {})
+    try:
+        results = walk.block(graph, [*owner, *values], {})
+    except RecursionError as error:  # blocks nest as they do in the user's text
+        raise no_stack("the import of the module") from error
     try:
         exprs = [e for r in results for e in _tensors(walk, r)]
     except UnsupportedError as error:
