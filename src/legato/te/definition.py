@@ -38,7 +38,7 @@ def defined(
     found = op.compute(*operands, *op.tail(attrs), ty)
     if not _is_of(found, ty, None if facts is None else Assumptions({}, facts)):
         message = f"{op.name}: its compute gives {_shown(found)}, its relation says {ty}"
-        hint = "te.compute(out.shape, …), with elements of out.dtype, is of that type: `out` is compute's last argument"
+        hint = "legato.te.tensor.compute(out.shape, …) of out.dtype is of that type: `out` is the last argument"
         raise CompileError(message, span=span, hint=hint)
     return found
 
