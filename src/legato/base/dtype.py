@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from functools import cache
 from typing import Any
 
@@ -17,8 +16,20 @@ __all__ = ["ALL_DTYPES", "BY_NAME", "STORAGE_DTYPES", "DType", "bfloat16", "bool
            "uint64"]  # fmt: skip
 
 
+class _Facts:
+    """What follows from the fields of a dtype, and is none of them: asked for millions of times while a program is
+    compiled, where properties would take three times as long."""
+
+    __slots__ = ("bytes", "is_bool", "is_float", "is_int", "is_storage")
+    bytes: int  # size of one element in memory
+    is_float: bool
+    is_int: bool  # signed and unsigned integers, not bool
+    is_bool: bool
+    is_storage: bool  # what only holds numbers, in less than 16 bits: int4, float8_e4m3fn…
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class DType:
+class DType(_Facts):
     """An element type: `kind` is one of float, bfloat, int, uint, bool, storage, string; `bits` its width in memory.
 
     What a dtype of storage has is moved, compared and converted, and never computed with: an element of it is the code
@@ -30,14 +41,8 @@ class DType:
     name: str
     kind: str
     bits: int
-    bytes: int = field(init=False)  # size of one element in memory
-    is_float: bool = field(init=False)
-    is_int: bool = field(init=False)  # signed and unsigned integers, not bool
-    is_bool: bool = field(init=False)
-    is_storage: bool = field(init=False)  # what only holds numbers, in less than 16 bits: int4, float8_e4m3fn…
 
     def __post_init__(self) -> None:
-        # Asked for millions of times while a program is compiled, where properties would take three times as long.
         facts = {
             "bytes": self.bits // 8,
             "is_float": self.kind in ("float", "bfloat"),
@@ -47,6 +52,9 @@ class DType:
         }
         for name, value in facts.items():
             object.__setattr__(self, name, value)
+
+    def __reduce__(self) -> tuple[type[DType], tuple[str, str, int]]:
+        return DType, (self.name, self.kind, self.bits)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
