@@ -73,7 +73,7 @@ def _at(value: Any, sizes: Mapping[Var, int]) -> Any:
     if isinstance(value, tuple):
         return tuple(_at(v, sizes) for v in value)
     if hasattr(value, "__dataclass_fields__") and not isinstance(value, Type):
-        return replace(value, **{f.name: _at(getattr(value, f.name), sizes) for f in fields(value) if f.init})
+        return replace(value, **{f.name: _at(getattr(value, f.name), sizes) for f in fields(value)})
     return value
 
 
