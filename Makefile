@@ -148,7 +148,7 @@ test-ray: .venv-ray/.made models ## legato.ray with Ray: 5,000 images while a wo
 	.venv-ray/bin/python -m pytest -q -s tests/ray
 
 paper: $(VENV)/.dev models .venv-tensorflow/.made .venv-mxnet/.made .venv-tvm/.made ## the figures of the Relay paper beside PyTorch, TensorFlow, MXNet, ONNX Runtime, OpenVINO and TVM; writes docs/paper.md (40 minutes; PAPER="--only dqn,lstm" for some)
-	$(BIN)/python -m tools.bench --only resnet18,mobilenet_v2,vgg16,dqn,inception_v3,gru,lstm --vs torch,tensorflow,tensorflow-xla,mxnet,onnxruntime,openvino --json docs/paper.json $(PAPER)
+	$(BIN)/python -m tools.bench --only resnet18,mobilenet_v2,vgg16,dqn,inception_v3,gru,lstm --vs torch,tensorflow,tensorflow-xla,mxnet,onnxruntime,openvino --max-rounds 60 --json docs/paper.json $(PAPER)
 	$(BIN)/python -m tools.bench --only resnet18,mobilenet_v2,vgg16,dqn,inception_v3,gru,lstm --vs tvm --rounds 1 --max-rounds 1 --json docs/paper_tvm.json $(PAPER)
 	$(BIN)/python -m tools.bench.programs --json docs/paper_programs.json
 	$(BIN)/python -m tools.bench.paper --markdown docs/paper.md
