@@ -279,8 +279,8 @@ for call in {CALLS.strip().splitlines()!r}:
 
 
 TORCH = """
-import legato.torch
-import legato.torch.backend
+__import__("legato.torch")
+__import__("legato.torch.backend")
 legato.from_torch(None)
 from legato.relay.frontend import from_pytorch; from_pytorch(None, [])
 """

@@ -260,10 +260,10 @@ def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--only", "resnet19"])
     assert "no model resnet19; there are resnet18, resnet50, " in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        main(["--vs", "tvm,torch"])
+        main(["--vs", "caffe,torch"])
     assert (
-        "no engine tvm; there are legato-exact, legato-fast, legato-bfloat16, "
-        "onnxruntime, openvino, openvino-bf16, torch" in capsys.readouterr().err
+        "no engine caffe; there are legato-exact, legato-fast, legato-bfloat16, "
+        "onnxruntime, openvino, openvino-bf16, torch, tensorflow, tensorflow-xla, mxnet, tvm" in capsys.readouterr().err
     )
 
 
