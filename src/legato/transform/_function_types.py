@@ -42,6 +42,7 @@ from legato.transform._values import WRAP
 __all__ = ["FunctionTypes", "TypeClass", "dims_in"]
 
 MAX_TYPES: Final = 1000  # data types that come of one with functions inside
+MAX_PARTS: Final = 5_000  # of the arguments of one: they may double from one to the next
 _ERASED: Final = const(0)
 
 
@@ -171,7 +172,7 @@ class FunctionTypes:
         found = self._instances.get(key)
         if found is not None:
             return found
-        if len(self._instances) >= MAX_TYPES:
+        if len(self._instances) >= MAX_TYPES or sum(1 for a in args for _ in walk(a)) > MAX_PARTS:
             raise UnsupportedError(
                 f"data type {header.name} holds functions of ever more types",
                 hint="it holds itself at other types; give these data types of their own",

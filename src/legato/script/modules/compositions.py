@@ -21,6 +21,11 @@ from legato.ir.types import ShapeType, TensorType
 
 __all__ = ["COMPOSITIONS", "broadcast_indices", "numbers", "parts_of", "places", "tensor_type"]
 
+_KNOWN: Final = (
+    'annotate what it comes from, a parameter or a result: R.Tensor(("n", 4), "float32"), '
+    'or R.Tensor(ndim=2, dtype="float32")'
+)
+
 
 def numbers(given: Any) -> Any:
     """Integers and dims of a shape or of a list."""
@@ -40,7 +45,7 @@ def tensor_type(x: Any, what: str) -> TensorType:
     """The type of a tensor that a composition must know."""
     ty = x.ty if isinstance(x, Expr) else None
     if not isinstance(ty, TensorType):
-        raise TypeCheckError(f"{what} is not known to be a tensor of some rank here", hint="R.match_cast tells it")
+        raise TypeCheckError(f"{what} is not known to be a tensor of some rank here", hint=_KNOWN)
     return ty
 
 

@@ -22,7 +22,7 @@ from legato.infer.builder import Builder
 from legato.ir._own_ops import operator_named
 from legato.ir.expr import Expr, constant
 from legato.ir.types import TensorType
-from legato.script.modules.compositions import COMPOSITIONS, numbers, parts_of, places
+from legato.script.modules.compositions import COMPOSITIONS, numbers, parts_of, places, tensor_type
 from legato.script.modules.evaluate import Namespace
 from legato.script.modules.selections import SELECTIONS
 
@@ -403,9 +403,7 @@ def _one_hot(b: Builder, indices: Any, on_value: Any, off_value: Any, depth: int
 
 
 def _shape_of(b: Builder, x: Any) -> Expr:
-    if not isinstance(x, Expr) or not isinstance(x.ty, TensorType):
-        raise TypeCheckError("the shape of a tensor whose type is known here", hint="R.match_cast tells it")
-    return b.shape(x.ty.shape)
+    return b.shape(tensor_type(x, "the operand of shape_of").shape)
 
 
 def _gelu(approximate: bool) -> Rule:
