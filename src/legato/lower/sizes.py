@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from legato.arith.expr import Binary, Const, Expr, Select, Var
 from legato.arith.simplify import simplify
 from legato.arith.substitute import nodes
-from legato.base.errors import InternalError, UnsupportedError
+from legato.base.errors import InternalError
 from legato.runtime.size import Size, combine
 
 __all__ = ["size_of", "unique"]
@@ -36,8 +36,7 @@ def size_of(e: Expr, names: Mapping[Var, str]) -> Size:
             case Var() if node in names:
                 sizes[node] = names[node]
             case Var():
-                hint = "give an input whose shape has the dim itself as an entry"
-                raise UnsupportedError(f"the dim {node.name} is known only while the program runs", hint=hint)
+                raise InternalError(f"the dim {node.name} of a size is none of the function's")
             case Binary():
                 sizes[node] = combine(node.op.value, sizes[node.a], sizes[node.b])
             case Select():

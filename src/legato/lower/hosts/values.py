@@ -8,7 +8,7 @@ from legato.arith.expr import Expr, Var
 from legato.arith.prove import prove_all_equal
 from legato.arith.substitute import substitute, variables
 from legato.base import dtype as dt
-from legato.base.errors import UnsupportedError
+from legato.base.errors import InternalError, UnsupportedError
 from legato.ir import expr as ir
 from legato.ir.dim_values import dim_pairs, dim_values
 from legato.ir.types import ShapeType, TensorType, TupleType, Type
@@ -115,9 +115,5 @@ def instantiate(callee: ir.Function, call: ir.Call) -> list[Expr]:
     dims = function_dims(callee)
     missing = [d.name for d in dims if d not in known]
     if missing:
-        raise UnsupportedError(
-            f"dims {', '.join(missing)} of a called function are not plain dims of its parameters",
-            span=call.span,
-            hint="give the function a parameter whose shape has the dim itself as an entry",
-        )
+        raise InternalError(f"a call tells no values of the dims {', '.join(missing)} of its function")
     return [known[d] for d in dims]
