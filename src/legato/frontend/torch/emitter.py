@@ -151,7 +151,7 @@ class Emitter(Common):
     def known(self, d: Dim, what: str) -> int:
         """A dim that must be a literal."""
         if not isinstance(d, Const):
-            hint = "give its dim as a number: leave it out of dynamic_shapes"
+            hint = "give its dim as a number, which shapes={…} states and dynamic_shapes leaves out"
             raise UnsupportedError(f"{what} is symbolic ({d}): it must be known", hint=hint)
         return int(d.value)
 

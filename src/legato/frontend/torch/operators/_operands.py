@@ -77,6 +77,6 @@ def number_of(value: Number) -> float:
     if not isinstance(value, int | float):
         raise UnsupportedError(
             f"the number {value} is symbolic: it must be known",
-            hint="give its dim as a number: leave it out of dynamic_shapes",
+            hint="give its dim as a number, which shapes={…} states and dynamic_shapes leaves out",
         )
     return float(value)

@@ -100,7 +100,7 @@ def _squeezed(b: Emitter, x: Expr, axes: Sequence[int]) -> Expr:
         else:
             raise UnsupportedError(
                 f"which of the dims {', '.join(str(dims[n]) for n in unsure)} is 1 is not known",
-                hint="give these dims as numbers: leave them out of dynamic_shapes",
+                hint="give these dims as numbers, which shapes={…} states and dynamic_shapes leaves out",
             )
     return b.squeeze(x, axis=tuple(dropped)) if dropped else x
 
