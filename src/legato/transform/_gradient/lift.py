@@ -249,7 +249,7 @@ class Lifter(Copy):
         if isinstance(callee, GlobalVar):
             if callee not in self._names:
                 raise UnsupportedError(f"@{callee.name} cannot be differentiated: it is no function of this language",
-                                       span=call.span, hint="keep gradients from it with stop_gradient")  # fmt: skip
+                                       span=call.span, hint=f"give it stop_gradient(…): @{callee.name}(stop_gradient(…))")  # fmt: skip
             args += [] if self._mode.extra is None else [self._mode.extra]
             callee = self._names[callee]
         else:
