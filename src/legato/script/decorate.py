@@ -92,7 +92,7 @@ def translated(start: Callable[[Translation], object]) -> Module:
         raise
     except RecursionError as error:
         raise CompileError(
-            "the function nests too deeply", hint="put parts of it into functions of their own"
+            "the function nests too deeply", hint="give parts of it names, y = …"
         ) from error
     return made.module()
 
