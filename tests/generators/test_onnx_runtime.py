@@ -165,9 +165,10 @@ def test_calls_that_it_takes_after_all(params: str, call: str, arrays: list[Any]
     np.testing.assert_array_equal(got, evaluate(module, arrays))
 
 
-def test_one_error_without_a_form() -> None:
-    local = 'fn (%y: Tensor[(2), float32], Compiler="onnxruntime") { sort(%y) }'
-    module = legato.parse(f"def @main(%x: Tensor[(2), float32]) {{ {local}(%x) }}")
+@pytest.mark.parametrize(("dtype", "call"), [("float32", "sort"), ("float16", "sin")])
+def test_one_error_without_a_form(dtype: str, call: str) -> None:
+    local = f'fn (%y: Tensor[(2), {dtype}], Compiler="onnxruntime") {{ {call}(%y) }}'
+    module = legato.parse(f"def @main(%x: Tensor[(2), {dtype}]) {{ {local}(%x) }}")
     where = "generator 'onnxruntime', function @onnxruntime_main"
     with pytest.raises(GeneratorError, match=f"{where}: compile failed: UnsupportedError: "):
         legato.compile(module, generators=[OnnxRuntime()])

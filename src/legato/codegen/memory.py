@@ -84,7 +84,7 @@ class Memory:
         self.stack_bytes += size
         if self.stack_bytes > MAX_STACK:
             message = f"local buffers of {self.stack_bytes} bytes; a kernel may have {MAX_STACK} on its thread's stack"
-            raise UnsupportedError(message, hint="larger ones go into the workspace: without scope=local, outside")
+            raise UnsupportedError(message, hint="those without scope=local go into the workspace")
         self.builder.allocas.append(f"{name} = alloca [{size} x i8], align {_LOCAL_ALIGN}")
         self.private[buffer] = lanes
         self.bind(buffer, Value(name, "ptr", 1, 0))

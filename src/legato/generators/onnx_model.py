@@ -27,7 +27,7 @@ OPSET: Final = 17
 _IR_VERSION: Final = 8
 _CODES: Final = {dt.float32: 1, dt.int32: 6, dt.int64: 7, dt.bool_: 9}  # of onnx.TensorProto
 
-_LEFT: Final = "name the operators that it takes, OnnxRuntime(operators=…): what it does not take, Legato compiles"
+_LEFT: Final = "take it out of the function: Legato compiles what stands in none for a generator"
 
 Form = Callable[["_Graph", Call, list[Any]], Any]  # (graph, call, names of its arguments): names of its results
 
@@ -51,6 +51,7 @@ def onnx_model(function: Function) -> bytes:
     graph = _Graph()
     counter = iter(range(1 << 20))
     dims = _DimNames()
+    _require_types(*function.params)
     values: dict[int | Var, Any] = {p: _names(p.checked_type, counter) for p in function.params}
     inputs = [
         _info(name, ty, dims)

@@ -58,12 +58,7 @@ class _Registered:
 
     def compile(self, function: Function) -> Any:
         """What the function "relay.ext.NAME" makes, or else the generator itself."""
-        if self.function is not None:
-            return self.function(function)
-        if self.whole is None:
-            hint = f'register_func("{_EXT}{self.name}", f), or generators=[…]'
-            raise UnsupportedError(f"there is no function {_EXT}{self.name}", hint=hint)
-        return self.whole.compile(function)
+        return self.whole.compile(function) if self.function is None else self.function(function)
 
 
 _registered: Final[dict[str, _Registered]] = {}

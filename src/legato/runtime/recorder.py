@@ -25,6 +25,7 @@ __all__ = ["Launch", "Recorder", "Run", "Share"]
 _LAUNCH: Final = 6  # words of lg_launch: kernel, start, end, first_share, shares, first_word
 _SHARE: Final = 5  # words of lg_share: tid, nt, thread, start, end
 _FIRST: Final = 256  # launches that there is room for at first
+_MOST: Final = 1 << 24  # launches for which there is no more room
 _Areas = tuple[np.ndarray, np.ndarray, np.ndarray]  # launches, shares, words
 _PIECES: Final = 32  # shares that a thread takes of a launch, at most (LG_CELLS of the runtime)
 
@@ -106,7 +107,7 @@ class Recorder:
                 raise RunError("the program does not list its kernels\n  hint: compile the model again")
             if not self._record.header.lost:
                 return start, end, self._record.filled()
-            if self._record.room > 1 << 24:
+            if self._record.room > _MOST:
                 raise RunError("the run launches more kernels than can be recorded\n  hint: profile smaller inputs")
             self._make_room(4 * self._record.room, self._threads)
 

@@ -91,9 +91,7 @@ def translated(start: Callable[[Translation], object]) -> Module:
         made.quote(error)
         raise
     except RecursionError as error:
-        raise CompileError(
-            "the function nests too deeply", hint="put parts of it into functions of their own"
-        ) from error
+        raise CompileError("the function nests too deeply", hint="give parts of it names, y = …") from error
     return made.module()
 
 

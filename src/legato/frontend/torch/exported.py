@@ -120,6 +120,9 @@ class _Import(GraphImport):
             if is_state or (spec.kind is not InputKind.CONSTANT_TENSOR and not self.frozen):
                 return self._argument(Argument(name, "state", target), tensor)
             return self.constant(tensor, target or name)
+        if spec.kind is InputKind.TOKEN:
+            hint = "leave operators with effects out, torch.ops.aten._print for one: a program gives its results alone"
+            raise UnsupportedError("an order of effects", hint=hint)
         hint = "give it as a tensor: an argument of forward, or a buffer of the module"
         raise UnsupportedError(f"an input {name} of kind {spec.kind.name}", hint=hint)
 

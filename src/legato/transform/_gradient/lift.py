@@ -248,8 +248,9 @@ class Lifter(Copy):
         callee = call.op
         if isinstance(callee, GlobalVar):
             if callee not in self._names:
-                raise UnsupportedError(f"@{callee.name} cannot be differentiated: it is no function of this language",
-                                       span=call.span, hint="keep gradients from it with stop_gradient")  # fmt: skip
+                message = f"@{callee.name} cannot be differentiated: it is no function of this language"
+                hint = f"give it stop_gradient(…): @{callee.name}(stop_gradient(…))"
+                raise UnsupportedError(message, span=call.span, hint=hint)
             args += [] if self._mode.extra is None else [self._mode.extra]
             callee = self._names[callee]
         else:
