@@ -69,7 +69,7 @@ def _shown(row: Row | None, engine: str) -> str:
 def _legend(table: Table, tvm: Table, pairs: Sequence[tuple[Row, Row | None]]) -> Iterator[str]:
     versions = {**tvm.versions, **table.versions}
     named = ", ".join(f"{NAMES[engine]} {versions[engine]}" for engine in ("legato", *ENGINES) if engine in versions)
-    rounds = min((row.rounds for row, _ in pairs), default=0)
+    rounds = min((row.within for row, _ in pairs), default=0)
     yield (
         f"Milliseconds of one call of Legato at batch 1, and how many times as long each other takes: medians over at "
         f"least {rounds} alternating blocks (TVM: of two calls), {table.threads} threads of {table.machine} "
